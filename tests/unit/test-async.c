@@ -12,7 +12,7 @@
 
 #include "rlx-ticker-private.h"
 
-/* Long, compared with what a call takes once nothing is in its way. */
+/* Long compared with an unobstructed call. */
 #define LONG (20 * G_USEC_PER_SEC)
 
 static GAsyncResult *
@@ -23,7 +23,7 @@ wait_result (GAsyncResult **result)
   return *result;
 }
 
-/* y = x + p, and the state s adds up what was y. */
+/* y = x + p; the state s accumulates y. */
 static RlxExecutable *
 make_counter (void)
 {
@@ -83,7 +83,7 @@ test_open (void)
   g_assert_no_error (error);
   g_assert_cmpstr (rlx_adapter_get_name (rlx_device_get_adapter (other)), ==, rlx_adapter_get_name (adapter));
 
-  /* as any object that can fail to be made */
+  /* like any object whose construction can fail */
   g_clear_object (&other);
   other = g_initable_new (RLX_TYPE_DEVICE, NULL, &error, "adapter", adapter, NULL);
   g_assert_no_error (error);
@@ -122,7 +122,7 @@ test_open_cancelled (void)
 
 /* ---- executables ------------------------------------------------------------------------ */
 
-/* One after the other, without waiting for the one before. */
+/* In sequence, without waiting in between. */
 static void
 test_in_order (void)
 {
@@ -167,7 +167,7 @@ test_in_order (void)
   assert_values (of_fork, "[1, 1]");
 }
 
-/* What is wrong is told by the result, not by a warning. */
+/* Errors are reported by the result, not by a warning. */
 static void
 test_wrong (void)
 {
@@ -287,7 +287,7 @@ call_run_named (RlxExecutable *executable,
   return outputs != NULL;
 }
 
-/* Somebody else's work is in the way for as long as the test wants. */
+/* The device is busy with other work for as long as the test wants. */
 static void
 test_cancel_waiting (void)
 {
@@ -317,14 +317,14 @@ test_cancel_waiting (void)
       g_assert_cmpint (g_get_monotonic_time () - start, <, LONG);
       g_thread_join (thread);
       open_gate (&gate);
-      /* after all that was queued */
+      /* after all queued runs */
       g_clear_object (&state);
       state = rlx_executable_read_state (executable, "s", NULL, &error);
       g_assert_no_error (error);
       g_mutex_clear (&gate.mutex);
       g_cond_clear (&gate.cond);
     }
-  /* None of it was done. */
+  /* None of them was executed. */
   assert_values (state, "[2, 2]");
   y = run_one (executable, two);
   assert_values (y, "[2, 2]");
@@ -394,7 +394,7 @@ typedef struct
   GThread *thread;
   guint n;
   double last;
-  gboolean between;     /* 0 < fraction < 1 was seen */
+  gboolean between;     /* 0 < fraction < 1 was reported */
   gboolean done;
 } Told;
 
@@ -449,7 +449,7 @@ on_told_done (GObject      *source,
   told->done = TRUE;
 }
 
-/* y = x w w …, so long that it takes a while. */
+/* y = x w w …, with enough products to take a while. */
 static RlxExecutable *
 long_executable (gint64 size,
                  guint  n_products)
@@ -467,8 +467,7 @@ long_executable (gint64 size,
   return compile (graph);
 }
 
-/* Whoever wants to know how far a run is learns it in the context of the caller, and
- * before the results. */
+/* Progress is reported in the caller's main context, and before the results. */
 static void
 test_progress_run (void)
 {
@@ -502,7 +501,7 @@ test_progress_run (void)
     g_assert_cmpfloat (told.last, ==, 1.0);
   g_assert_cmpfloat (rlx_executable_get_progress (executable), ==, 1.0);
 
-  /* A run that blocks leaves nothing for its main loop. */
+  /* A blocking run leaves nothing behind in its main loop. */
   told = (Told) { .thread = g_thread_self (), .done = TRUE };
   rlx_tensors_free (rlx_executable_run (executable, &x, 1, NULL, NULL, &error));
   g_assert_no_error (error);
@@ -510,7 +509,7 @@ test_progress_run (void)
     ;
 }
 
-/* A short run is not told of. */
+/* A short run reports no progress. */
 static void
 test_progress_short (void)
 {
@@ -581,8 +580,8 @@ on_tick (gpointer    object,
   note_told (told, fraction);
 }
 
-/* What counts in another thread is told here: late, in order, and to its end only if it
- * got there. */
+/* Progress counted in another thread is reported here: with a delay, in order, and up to
+ * 1 only if it got there. */
 static void
 test_ticker (void)
 {
@@ -609,7 +608,7 @@ test_ticker (void)
   g_assert_cmpuint (told.n, ==, 4);
   g_assert_cmpfloat (told.last, ==, 1.0);
 
-  /* One that fails, and one that is over before anything was told. */
+  /* One that fails, and one that ends before anything was reported. */
   told = (Told) { .thread = g_thread_self (), .n = 2 };
   ticker = rlx_ticker_start (g_main_context_default (), object, on_tick);
   rlx_ticker_set (ticker, "two", 1, 2);

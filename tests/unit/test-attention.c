@@ -27,7 +27,7 @@ typedef struct
   const double *lengths;   /* nullable */
   const char *mask;        /* type, nullable */
   double scale;            /* 0: the default */
-  double range;            /* of query and key; 0: 1 */
+  double range;            /* of query and key; 0 means 1 */
 } Case;
 
 #define CASE(type, b, h, kv, s, k, w, c, ...) \
@@ -44,7 +44,7 @@ find_row (const Case *c,
   return c->sequence_first ? ((gsize) batch * sequence + row) * heads + head : ((gsize) batch * heads + head) * sequence + row;
 }
 
-/* Where the mask has the element for a score. */
+/* The index in the mask for a score. */
 static gsize
 mask_index (RlxTensor    *mask,
             const gint64  at[4])
@@ -58,8 +58,8 @@ mask_index (RlxTensor    *mask,
   return index;
 }
 
-/* A key that is hidden takes no part, whatever its value is. The bound is that
- * of the op table: errors of the scores, of the sums and of exp. */
+/* A hidden key does not contribute, whatever its value is. The bound is that of the
+ * operator table: errors of the scores, of the sums and of exp. */
 static void
 reference (RlxTestExpected *expectation,
            const Case  *c,
@@ -234,7 +234,7 @@ check (Case c)
   compare (&c, query, key, value, mask);
 }
 
-/* One beside every size at which a kernel cuts queries, keys or columns. */
+/* Sizes next to each one at which a kernel splits queries, keys or columns. */
 static void
 test_edges (void)
 {
@@ -252,7 +252,7 @@ test_edges (void)
                         columns[g_rand_int_range (rand, 0, G_N_ELEMENTS (columns))]));
 }
 
-/* Widths that do not come in fours, and values wider than one workgroup takes. */
+/* Widths that are not multiples of four, and values wider than a workgroup handles. */
 static void
 test_widths (void)
 {
@@ -287,7 +287,7 @@ test_window (void)
 
 static const double lengths[] = { 70, 0, 33, -5, 1000, 1 };
 
-/* Lengths of a cache, some of them beyond what there is. */
+/* Lengths of a cache, some of them larger than the cache. */
 static void
 test_lengths (void)
 {
@@ -307,15 +307,15 @@ check_all (int queries,
                       .range = 3, .lengths = lengths, .sequence_first = TRUE, .sink = TRUE));
 }
 
-/* Everything at once, in the kernels for many queries, for few, and for few with
- * many keys; and nothing of it, for so many queries that a larger kernel pays. */
+/* All options at once, in the kernels for many queries, for few, and for few with many
+ * keys; and none of them, with so many queries that a larger kernel pays off. */
 static void
 test_all (void)
 {
   check_all (20, 70, 20);
   check_all (2, 70, 20);
   check_all (2, 700, 20);
-  /* so few rows that their keys are dealt out */
+  /* so few rows that their keys are split */
   check ((Case) CASE ("f32", 1, 2, 1, 2, 900, 16, 20, .mask = "f32[1,1,1,900]", .causal = TRUE, .window = 700, .softcap = 3,
                       .range = 3, .lengths = (double[]) { 850 }, .sequence_first = TRUE, .sink = TRUE));
   check ((Case) CASE ("f32", 6, 4, 2, 301, 100, 16, 20));
@@ -338,7 +338,7 @@ test_causal (void)
 {
   check ((Case) CASE ("f32", 1, 2, 2, 70, 70, 16, 16, .causal = TRUE));
   check ((Case) CASE ("f32", 1, 2, 2, 20, 150, 16, 16, .causal = TRUE));
-  /* more queries than keys: the first ones see nothing */
+  /* more queries than keys: the first ones see none */
   check ((Case) CASE ("f32", 1, 2, 2, 150, 20, 16, 16, .causal = TRUE));
   check ((Case) CASE ("f32", 1, 1, 1, 19, 1, 16, 16, .causal = TRUE));
   check ((Case) CASE ("f32", 2, 2, 1, 40, 70, 16, 16, .causal = TRUE, .mask = "bool[2,1,1,70]"));
@@ -368,7 +368,8 @@ test_f16 (void)
   check ((Case) CASE ("f16", 2, 4, 2, 1, 130, 64, 64, .causal = TRUE));
 }
 
-/* What matrix units may take, with edges of tiles of 64 queries, 32 keys and of columns. */
+/* Candidates for matrix units, at the edges of tiles of 64 queries, 32 keys and of
+ * columns. */
 static void
 test_matrices (void)
 {
@@ -380,11 +381,12 @@ test_matrices (void)
   check ((Case) CASE ("f16", 1, 2, 2, 40, 90, 16, 16, .causal = TRUE, .window = 33, .mask = "f16[40,90]", .sink = TRUE));
   check ((Case) CASE ("f16", 2, 2, 2, 40, 90, 16, 16, .mask = "bool[2,1,40,90]", .softcap = 3));
   check ((Case) CASE ("f16", 4, 2, 1, 20, 70, 16, 16, .lengths = some, .window = 60));
-  /* scores of some hundreds: the largest may be in any block */
+  /* scores in the hundreds: the largest may be in any block */
   check ((Case) CASE ("f16", 1, 2, 2, 70, 300, 16, 16, .scale = 1, .range = 10));
 }
 
-/* Where less precision will do, a weight is one half float, not two: off by 2^-10 of itself. Both results are rounded. */
+/* Reduced precision: a weight is a single half float rather than two, with a relative error of 2^-10. Both results are
+ * rounded. */
 static void
 test_reduced (void)
 {
@@ -431,14 +433,14 @@ test_scale (void)
   check ((Case) CASE ("f32", 1, 2, 2, 9, 66, 16, 16, .scale = 1));
   check ((Case) CASE ("f32", 1, 2, 2, 9, 66, 16, 16, .scale = -0.7));
   check ((Case) CASE ("f32", 1, 2, 2, 9, 66, 16, 16, .scale = 1e-9));
-  /* scores of some hundreds, the largest in any block */
+  /* scores in the hundreds, the largest in any block */
   check ((Case) CASE ("f32", 1, 2, 2, 20, 300, 16, 16, .scale = 1, .range = 10));
-  /* exp of such scores is far beyond any float */
+  /* exp of such scores is far beyond the range of floats */
   check ((Case) CASE ("f32", 1, 1, 1, 20, 300, 4, 16, .scale = 1, .range = 100));
 }
 
-/* Also tensors above a megabyte: with RLX_DEBUG=target=small they take several
- * bindings. */
+/* Also tensors above a megabyte, which need several bindings with
+ * RLX_DEBUG=target=small. */
 static void
 test_large (void)
 {
@@ -448,7 +450,7 @@ test_large (void)
   check ((Case) CASE ("f32", 1, 1, 1, 19, 4097, 8, 4, .causal = TRUE));
 }
 
-/* Heads narrow enough for a kernel made for the width, with work enough for it. */
+/* Heads narrow enough for a kernel specialised for the width, with enough work for it. */
 static void
 test_narrow (void)
 {
@@ -459,11 +461,11 @@ test_narrow (void)
   check ((Case) CASE ("f32", 2, 4, 2, 170, 129, 32, 32, .causal = TRUE, .mask = "bool[170,129]"));
   check ((Case) CASE ("f32", 2, 4, 2, 170, 129, 32, 32, .mask = "f32[2,1,1,129]"));
   check ((Case) CASE ("f16", 2, 4, 2, 170, 129, 36, 36));
-  /* several keys at a time, the last block being short of three */
+  /* several keys at a time, with three missing in the last block */
   check ((Case) CASE ("f32", 2, 4, 2, 600, 129, 8, 8));
 }
 
-/* So much work that the largest kernel pays, against smaller ones that do half
+/* Enough work that the largest kernel pays off, compared with smaller ones that do half
  * the heads each. Both are within the bound of the exact result. */
 static void
 test_halves (void)
@@ -533,7 +535,7 @@ fill (double *values,
     values[i] = value;
 }
 
-/* Rows of a mask that leave nothing, or one key alone. */
+/* Rows of a mask that hide everything, or all but one key. */
 static void
 test_hidden (void)
 {
@@ -569,7 +571,7 @@ test_hidden (void)
   compare (&c, query, key, value, mask_b);
 }
 
-/* NaN comes through where it takes part and nowhere else. */
+/* NaN propagates where it contributes and nowhere else. */
 static void
 check_nan (Case c)
 {
@@ -601,7 +603,7 @@ check_nan (Case c)
   key = rlx_test_tensor (key_type, k);
   value = rlx_test_tensor (value_type, v);
 
-  /* row 0 hides all of them, 1 the key, 2 the values; the others nothing but the key */
+  /* row 0 hides everything, 1 the key, 2 the values; the others only the key */
   fill (boolean, 0, c.queries * c.keys, 1);
   for (int i = 0; i < c.queries; i++)
     boolean[i * c.keys + c.keys - 1] = i == 2;
@@ -626,8 +628,8 @@ test_nan (void)
   check_nan ((Case) CASE ("f16", 1, 1, 1, 70, 100, 16, 40));
 }
 
-/* Keys whose score is -∞ without a mask take no part, and a NaN shows, however
- * queries and keys are cut up. */
+/* Keys whose score is -∞ without a mask do not contribute, and NaN propagates, however
+ * queries and keys are split. */
 static void
 test_infinite (void)
 {
@@ -768,8 +770,8 @@ count_dispatches (int heads,
   return rlx_executable_get_n_dispatches (executable);
 }
 
-/* Keys are dealt out, and what comes of them joined by a second step, only where they
- * are many for few rows. */
+/* Keys are split, and the partial results combined by a second dispatch, only if there
+ * are many of them and few rows. */
 static void
 test_dispatches (void)
 {

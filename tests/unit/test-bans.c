@@ -14,7 +14,7 @@
 #include "rlx-private.h"
 #include "rlx-test-util.h"
 
-/* What a new device computes a product by. */
+/* The kernel that a new device uses for a product. */
 static char *
 get_kernel (void)
 {
@@ -58,7 +58,7 @@ test_bans (void)
 
     g_assert_cmpstrv (names, ((const char *const[]) { name, NULL }));
   }
-  /* beside the one before, also when it is stored twice */
+  /* in addition to the earlier one, also when it is stored twice */
   for (guint i = 0; i < 2; i++)
     g_assert_true (rlx_private_adapter_ban (adapter, "product", second, &error));
   g_assert_no_error (error);
@@ -66,7 +66,7 @@ test_bans (void)
   g_assert_cmpstr (third, !=, first);
   g_assert_cmpstr (third, !=, second);
 
-  /* A calibration neither tries nor revives them. */
+  /* A calibration neither measures nor re-enables them. */
   {
     g_autoptr(RlxDevice) other = rlx_device_open (NULL, NULL, &error);
     g_autoptr(GListModel) kernels = NULL;
@@ -117,7 +117,7 @@ test_refused (void)
     }
 }
 
-/* What this build did not write counts for nothing. */
+/* Files that were not written by this build are ignored. */
 static void
 test_damaged (void)
 {

@@ -15,15 +15,15 @@
 #include "plan/rlx-plan-private.h"
 #include "rlx-device-private.h"
 
-/* One node a line. `cache "name" type` is a state of zeros, and `keep` assigns to one; for
- * the reference a cache is an input, and what is kept an output. Inputs get random
- * numbers, but an input that is called "at" gets positions, run by run. */
+/* One node per line. `cache "name" type` is a state of zeros, and `keep` assigns to one;
+ * for the reference a cache is an input, and a kept value an output. Inputs get random
+ * numbers, but an input named "at" gets positions, which advance with each run. */
 typedef struct
 {
   const char *name;
   const char *graph;
   guint dispatches;
-  guint few_bindings;      /* dispatches where there are eight storage bindings */
+  guint few_bindings;      /* dispatches if there are only eight storage bindings */
   guint copies;            /* of states, at the end of a run */
   guint once;              /* dispatches before the first run */
 } Case;
@@ -62,7 +62,7 @@ static const Case cases[] = {
     "%4 = neg(%3)\n"
     "keep %0 %3\n"
     "output \"y\" %4\n", 1, 1, 0, 0 },
-  /* Keys and values of one layer. */
+  /* Keys and values of a layer. */
   { "two",
     "%0 = cache \"k\" f32[2, 7, 3]\n"
     "%1 = cache \"v\" f16[7, 5]\n"
@@ -118,7 +118,7 @@ static const Case cases[] = {
     "%3 = rope_2d(%1) {columns = 2}\n"
     "%4 = write_at(%0, %3, %2) {axis = 2}\n"
     "keep %0 %4\n", 1, 1, 0, 0 },
-  /* Other axes grow: of batches, heads and columns. */
+  /* Growing along other axes: batches, heads and columns. */
   { "rotated-batches",
     "%0 = cache \"c\" f32[5, 3, 2, 4]\n"
     "%1 = input \"x\" f32[2, 3, 2, 4]\n"
@@ -133,7 +133,8 @@ static const Case cases[] = {
     "%3 = rope(%1)\n"
     "%4 = write_at(%0, %3, %2) {axis = 3}\n"
     "keep %0 %4\n", 1, 1, 0, 0 },
-  /* A step of a decoder, as it is best written. Where bindings are few, values go alone. */
+  /* A step of a decoder in its best form. Where bindings are few, values take a dispatch of
+   * their own. */
   { "decoder",
     "%0 = cache \"k\" f32[1, 9, 2, 8]\n"
     "%1 = cache \"v\" f32[1, 9, 2, 8]\n"
@@ -150,7 +151,8 @@ static const Case cases[] = {
     "keep %0 %9\n"
     "keep %1 %10\n"
     "output \"y\" %11\n", 2, 3, 0, 0 },
-  /* As files have it: heads come forward before all else, and go back in the end. */
+  /* As in files: heads are moved to the front before anything else, and back at the
+   * end. */
   { "decoder-with-transposes",
     "%0 = cache \"k\" f32[1, 2, 9, 8]\n"
     "%1 = cache \"v\" f32[1, 2, 9, 8]\n"
@@ -188,7 +190,7 @@ static const Case cases[] = {
     "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
     "%6 = write_at(%0, %5, %2) {axis = 1}\n"
     "keep %0 %6\n", 1, 1, 0, 0 },
-  /* Several numbers of heads and widths, one rotation. */
+  /* Different numbers of heads and widths, a single rotation. */
   { "heads-differ",
     "%0 = input \"q\" f32[2, 4, 3, 10]\n"
     "%1 = input \"new k\" f32[2, 1, 3, 8]\n"
@@ -229,7 +231,7 @@ static const Case cases[] = {
     "%4 = write_at(%0, %3, %2) {axis = 2}\n"
     "keep %0 %4\n"
     "output \"y\" %3\n", 2, 2, 0, 0 },
-  /* Somebody sees the state as it was, later on and by way of a view. */
+  /* The old state is used later on, through a view. */
   { "not-if-the-state-is-needed",
     "%0 = cache \"c\" f32[2, 3, 4, 8]\n"
     "%1 = input \"x\" f32[2, 3, 2, 8]\n"
@@ -249,7 +251,7 @@ static const Case cases[] = {
     "%4 = write_at(%0, %2, %3)\n"
     "keep %1 %4\n"
     "keep %0 %1\n", 2, 2, 2, 0 },
-  /* What is written is also taken by another state. */
+  /* Another state also takes the written value. */
   { "for-two-states",
     "%0 = cache \"c\" f32[4, 3]\n"
     "%1 = cache \"d\" f32[4, 3]\n"
@@ -265,7 +267,7 @@ static const Case cases[] = {
     "%3 = rope(%1)\n"
     "%4 = write_at(%0, %3, %2) {axis = 2}\n"
     "output \"y\" %4\n", 2, 2, 0, 0 },
-  /* The place is a state too, which the step reads while it writes another. */
+  /* The position is a state too, which the step reads while it writes another. */
   { "a-place-that-counts",
     "%0 = cache \"n\" i32[]\n"
     "%1 = cache \"c\" f32[1, 3, 9, 8]\n"
@@ -277,7 +279,7 @@ static const Case cases[] = {
     "keep %0 %4\n"
     "keep %1 %6\n"
     "output \"y\" %6\n", 3, 3, 1, 0 },
-  /* Values are made of what the rotated keys are needed for. */
+  /* Values depend on what the rotated keys are needed for. */
   { "not-in-another-order",
     "%0 = cache \"k\" f32[1, 1, 9, 8]\n"
     "%1 = cache \"v\" f32[1, 1, 9, 8]\n"
@@ -300,7 +302,7 @@ has_setting (const char *name)
   return g_strv_contains ((const char *const *) words, name);
 }
 
-/* The graph of a case, with states or as the reference takes it. */
+/* The graph of a case, either with states or in the form for the reference. */
 static RlxGraph *
 read_graph (const Case *test,
             gboolean    states)
@@ -389,7 +391,7 @@ check (const Case              *test,
   g_test_fail ();
 }
 
-/* One run of both, from the states that the device has. */
+/* A run of both, starting with the states of the device. */
 static void
 compare_run (const Case    *test,
              guint          run,

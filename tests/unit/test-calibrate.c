@@ -23,9 +23,9 @@
 #include "util/rlx-debug-private.h"
 
 #define ALL_PRODUCTS ((1u << RLX_N_PRODUCTS) - 1)
-/* Families that are measured where it is not about these. */
+/* Families to be measured in tests that are not about them. */
 #define FEW (1u << RLX_FAMILY_PRODUCT | 1u << RLX_FAMILY_SCAN)
-/* Neither matrix units nor rows that subgroups share are for everything. */
+/* Not every device has matrix units and rows shared by subgroups. */
 #define PLAIN_PRODUCTS (ALL_PRODUCTS & ~(1u << RLX_PRODUCT_MATRIX | 1u << RLX_PRODUCT_ROWS))
 
 static const RlxSpeeds possible = {
@@ -39,11 +39,11 @@ static const RlxSpeeds possible = {
   .spread = 1.1,
 };
 
-/* Rates of the products, and what follows from them for 2 · 512³ operations. */
+/* Rates of the products, and the resulting times for 2 · 512³ operations. */
 static const double possible_rates[] = { 7e10, 0.0, 1e10, 2e10, 5e9, 4e9, 1e9, 3e10 };
 G_STATIC_ASSERT (G_N_ELEMENTS (possible_rates) == RLX_N_PRODUCTS);
 
-/* 0: as if it had not been measured. */
+/* 0: not measured. */
 static void
 set_rate (RlxSpeeds *speeds,
           guint      row,
@@ -104,7 +104,7 @@ assert_same (const RlxSpeeds *a,
 
 /* ---- the file --------------------------------------------------------------------- */
 
-/* The names of the kernels for products, those that are wrong or those that are right. */
+/* The names of the kernels for products, either the wrong or the correct ones. */
 static char **
 list_kernels (RlxCalibration *calibration,
               gboolean        wrong)
@@ -171,7 +171,7 @@ test_round_trip (void)
 
       wrong = list_kernels (calibration, TRUE);
       right = list_kernels (calibration, FALSE);
-      /* rows that subgroups share are not for every device */
+      /* not every device supports rows shared by subgroups */
       g_assert_cmpuint (g_strv_length (wrong) + g_strv_length (right), ==, RLX_N_PRODUCTS - !(banned >> RLX_PRODUCT_ROWS & 1));
     }
 
@@ -237,7 +237,7 @@ test_impossible (void)
         }
     }
 
-  /* what a busy machine measured; each alone is no more than unusual */
+  /* measured on a busy machine; each on its own is merely unusual */
   speeds = get_possible ();
   speeds.bandwidth = 1e13;
   speeds.transfer = 8.388608e12;
@@ -251,11 +251,11 @@ test_impossible (void)
   assert_problem (&speeds, "500000 µs for a dispatch beside 90 µs for a round trip");
   speeds.dispatch_time = 4e-9;
   assert_problem (&speeds, "the time of a dispatch of 0.004 µs");
-  /* not the rate of the best one */
+  /* not the rate of the best product */
   speeds = get_possible ();
   speeds.flops = 2e10;
   g_assert_false (is_believed (&speeds));
-  /* wrong, and yet it has a rate */
+  /* wrong, and yet with a rate */
   speeds = get_possible ();
   speeds.banned[RLX_FAMILY_PRODUCT] = 1u << RLX_PRODUCT_TILES_64;
   g_assert_false (is_believed (&speeds));
@@ -297,7 +297,7 @@ test_damaged_bytes (void)
       }
   g_assert_true (bytes_are_believed (copy, size));
 
-  /* What looks possible may come through here, but nothing else. */
+  /* Plausible numbers may pass here, but nothing else. */
   for (guint i = 0; i < 3000; i++)
     {
       g_autoptr(GBytes) wild = NULL;
@@ -366,7 +366,7 @@ test_damaged_file (void)
   g_autofree char *data = NULL;
   gsize size;
 
-  /* Looking makes nothing. */
+  /* A lookup creates nothing. */
   g_assert_false (is_stored (&info));
   path = g_build_filename (g_get_user_cache_dir (), "rlx-wgpu", NULL);
   g_assert_false (g_file_test (path, G_FILE_TEST_EXISTS));
@@ -392,7 +392,7 @@ test_damaged_file (void)
       g_assert_false (is_stored (&info));
     }
 
-  /* a link, a folder, a pipe */
+  /* a link, a folder, a FIFO */
   {
     g_autofree char *elsewhere = g_build_filename (g_get_user_cache_dir (), "elsewhere", NULL);
 
@@ -410,12 +410,12 @@ test_damaged_file (void)
     g_assert_cmpint (g_rmdir (path), ==, 0);
   }
 
-  /* and whole again */
+  /* and intact again */
   g_assert_true (rlx_calibration_store (calibration, &info));
   g_assert_true (is_stored (&info));
 }
 
-/* Right checksums, but numbers that were never measured. */
+/* Valid checksums, but numbers that were never measured. */
 static void
 test_forged_file (void)
 {
@@ -445,7 +445,7 @@ test_other_driver (void)
   g_assert_true (g_file_get_contents (from, &data, &size, NULL));
   g_assert_cmpint (g_unlink (from), ==, 0);
 
-  /* put where that of the other driver would be */
+  /* in place of the other driver's file */
   g_assert_true (rlx_calibration_store (calibration, &other));
   to = find_file ();
   g_assert_cmpstr (from, !=, to);
@@ -456,7 +456,7 @@ test_other_driver (void)
 
 /* ---- measuring ---------------------------------------------------------------------- */
 
-/* What times say is tested on these: those of the machine are anyone's guess. */
+/* Tests of times use these: those of the machine are unpredictable. */
 static double
 calm (guint    n_dispatches,
       gboolean is_run)
@@ -491,7 +491,7 @@ matmul_graph (gint64 m,
   return graph;
 }
 
-/* Whole numbers, so that there is one right result for every kernel. */
+/* Integers, so that the correct result is the same for every kernel. */
 static GBytes *
 multiply (RlxDevice *device)
 {
@@ -525,7 +525,8 @@ multiply (RlxDevice *device)
   return bytes;
 }
 
-/* Nothing is wrong here, and every variant fits one of the samples on one device or another. */
+/* Nothing is wrong here, and every variant supports one of the samples on one device or
+ * another. */
 static void
 assert_all_measured (RlxCalibration *calibration)
 {
@@ -553,7 +554,7 @@ assert_measured (RlxCalibration *calibration)
 
   g_assert_cmpuint (g_strv_length (right), ==, RLX_N_PRODUCTS - 2 + n_special);
   g_assert_cmpuint (g_strv_length (wrong), ==, 0);
-  /* Within a factor of 1,000 of anything that computes. */
+  /* Within a factor of 1,000 of any computing device. */
   g_assert_cmpfloat (rlx_calibration_get_flops (calibration), >, 1e6);
   g_assert_cmpfloat (rlx_calibration_get_flops_f16 (calibration), >, 1e6);
   g_assert_cmpfloat (rlx_calibration_get_bandwidth (calibration), >, 1e6);
@@ -562,7 +563,8 @@ assert_measured (RlxCalibration *calibration)
   g_assert_cmpfloat (rlx_calibration_get_round_trip_time (calibration), >, rlx_calibration_get_dispatch_time (calibration) / 100);
 }
 
-/* From nothing to a device that knows itself, to another that is told. */
+/* From no calibration to a device that calibrates itself, and another that is given the
+ * result. */
 static void
 test_device (void)
 {
@@ -605,8 +607,8 @@ test_device (void)
   g_assert_true (g_bytes_equal (after, elsewhere));
 }
 
-/* Times of a machine that is busy, by which everything takes as long, and nothing at
- * all once the rest is subtracted, and how often that is so before it is calm. */
+/* Times on a busy machine, where everything takes equally long and nothing remains after
+ * subtracting the overhead, and how many of them come before it is idle. */
 static int n_busy;
 
 static double
@@ -644,7 +646,7 @@ test_busy (void)
   kept = rlx_adapter_load_calibration (adapter);
   assert_same (rlx_calibration_get_speeds (kept), &speeds);
 
-  /* Only for a while: long enough for the empty job. */
+  /* Only temporarily: long enough for the empty job. */
   g_atomic_int_set (&n_busy, 20);
   calibration = rlx_device_calibrate (device, NULL, &error);
   rlx_timing_set_test_model (calm);
@@ -691,8 +693,8 @@ test_times (void)
   g_assert_cmpfloat (rest, >, 0);
 }
 
-/* The kernel for CPUs, the largest tiles and one of two scans are wrong; the file before was
- * damaged. */
+/* The kernel for CPUs, the largest tiles and one of two scans are wrong; the previous file
+ * was damaged. */
 static void
 test_wrong (void)
 {
@@ -796,10 +798,10 @@ test_progress (void)
   rlx_device_calibrate_async (device, NULL, on_calibrated, &progress);
   while (!progress.finished)
     g_main_context_iteration (NULL, TRUE);
-  /* more than the ends, and one for each family */
+  /* more than start and end, with one for each family */
   g_assert_cmpuint (progress.n, >=, 2 + 2);
 
-  /* What does not begin does not go on either. */
+  /* What has not begun is not reported either. */
   progress = (Progress) { .thread = g_thread_self () };
   g_cancellable_cancel (cancellable);
   calibration = rlx_device_calibrate (device, cancellable, &error);
@@ -857,7 +859,7 @@ test_cancel (void)
   g_assert_null (rlx_device_get_calibration (device));
   g_assert_null (rlx_adapter_load_calibration (rlx_device_get_adapter (device)));
 
-  /* The device is as good as before. */
+  /* The device still works. */
   bytes = multiply (device);
 }
 
@@ -895,7 +897,7 @@ test_estimate (void)
       last = estimate;
     }
 
-  /* From the formula: 2 · 512³ operations, 3 · 512² · 4 bytes to move. */
+  /* By the formula: 2 · 512³ operations, 3 · 512² · 4 bytes moved. */
   {
     g_autoptr(RlxGraph) graph = matmul_graph (512, 512, 512);
     g_autoptr(RlxExecutable) executable = compile_for (device, graph, &known);
@@ -938,7 +940,8 @@ count_groups (RlxDevice       *device,
   return dispatches[0].grid[0] * dispatches[0].grid[1] * dispatches[0].grid[2];
 }
 
-/* Where speeds differ clearly, the fastest is taken. Kinds of tiles differ in their number. */
+/* If speeds differ clearly, the fastest is chosen. The kinds of tiles differ in their
+ * number. */
 static void
 test_choice (void)
 {
@@ -954,7 +957,7 @@ test_choice (void)
     {
       guint before = expected;
 
-      /* as the only one that is left, however slow */
+      /* as the only one left, however slow */
       speeds.measured = FALSE;
       speeds.banned[RLX_FAMILY_PRODUCT] = ~(1u << i);
       expected = count_groups (device, graph, &speeds);
@@ -965,7 +968,7 @@ test_choice (void)
       for (guint j = 0; j < RLX_N_PRODUCTS; j++)
         set_rate (&speeds, j, j == i ? 1e12 : j == RLX_PRODUCT_ROWS ? 0.0 : 1e9);
       g_assert_cmpuint (count_groups (device, graph, &speeds), ==, expected);
-      /* the same again */
+      /* the same once more */
       g_assert_cmpuint (count_groups (device, graph, &speeds), ==, expected);
     }
 }
@@ -991,8 +994,8 @@ get_kernel (RlxDevice       *device,
   return g_intern_string (((const RlxStep *) g_ptr_array_index (steps, 0))->kernel);
 }
 
-/* Where a CPU counts as a GPU, its matrix units count too: they are measured, checked
- * and chosen like the other kernels. */
+/* When a CPU is treated as a GPU, so are its matrix units: they are measured, checked and
+ * chosen like the other kernels. */
 static void
 test_matrix (void)
 {
@@ -1027,7 +1030,7 @@ test_matrix (void)
       g_assert_cmpstr (get_kernel (device, rlx_calibration_get_speeds (bad), NULL), !=, "matmul-matrix");
 
       g_assert_cmpstr (get_kernel (device, &speeds, &seconds), ==, "matmul-matrix");
-      /* the estimate goes by their rate */
+      /* the estimate uses their rate */
       set_rate (&speeds, RLX_PRODUCT_MATRIX, 3.5e10);
       g_assert_cmpstr (get_kernel (device, &speeds, &slower), ==, "matmul-matrix");
       g_assert_cmpfloat_with_epsilon (slower - seconds, 2.0 * 256 * 128 * 256 * (1 / 3.5e10 - 1 / 7e10), 1e-9);
@@ -1056,7 +1059,7 @@ main (int   argc,
   rlx_test_add_with_empty_cache ("/calibrate/other-driver", test_other_driver);
   rlx_test_add_with_empty_cache ("/calibrate/device", test_device);
   rlx_test_add_with_empty_cache ("/calibrate/times", test_times);
-  /* What these go through is what the others do; with sanitizers the right results, which are computed here, take long. */
+  /* The others take the same paths; with sanitizers the correct results, which are computed here, take long. */
   if (rlx_test_is_thorough ())
     {
       rlx_test_add_with_empty_cache ("/calibrate/busy", test_busy);

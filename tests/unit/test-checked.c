@@ -15,14 +15,14 @@
 
 /* ---- the table ------------------------------------------------------------------------- */
 
-/* Those that no integer leaves the range of, whatever its operands are. */
+/* Operators that cannot overflow with integers, whatever their operands are. */
 static const char *const stay_in_range[] = {
   "max", "min", "mod", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_right", "equal", "not_equal", "less", "less_equal",
   "greater", "greater_equal", "where", "clamp", "identity", "stop_gradient", "sign", "relu", "reduce_max", "reduce_min", "cummax", "cummin",
   NULL,
 };
 
-/* Whether an input has integers alone, as indices are. */
+/* Whether an input takes only integers, as indices do. */
 static gboolean
 takes_indices (const RlxOp *op)
 {
@@ -57,7 +57,7 @@ test_table (void)
 
 /* ---- one operator at a time -------------------------------------------------------------- */
 
-/* A tensor from "i32[2,2]=1,2,3,4": numbers repeat as often as they are needed. */
+/* A tensor from "i32[2,2]=1,2,3,4": numbers are repeated as needed. */
 static RlxTensor *
 parse_tensor (const char *text)
 {
@@ -77,7 +77,7 @@ parse_tensor (const char *text)
   return rlx_test_tensor (parts[0], values);
 }
 
-/* The results of an operator, by a run that is checked or not. */
+/* The results of an operator, from a checked or an unchecked run. */
 static RlxTensor **
 run_op (const char *op,
         const char *operands,
@@ -130,13 +130,13 @@ run_op (const char *op,
   return rlx_executable_run (executable, (RlxTensor **) feeds->pdata, feeds->len, NULL, NULL, error);
 }
 
-/* For each operator with a check, something that fits, and something that does not with the message of the run. */
+/* For each operator with a check, operands that pass, and operands that fail with the message of the run. */
 static const struct
 {
   const char *op;
   const char *operands;
   const char *attributes;
-  const char *message;    /* after the operator and its name; NULL: it fits */
+  const char *message;    /* after the operator and its name; NULL: it passes */
 } cases[] = {
   { "abs", "i32[3]=1,-2147483647,0", NULL, NULL },
   { "abs", "i32[3]=1,2,-2147483648", NULL, "result[2] is 2147483648; i32 can be -2147483648 to 2147483647" },
@@ -144,7 +144,7 @@ static const struct
   { "add", "i32[2,2]=1,2147483647,2147483647,4 i32[2]=-1,1", NULL, "result[0, 1] is 2147483648; i32 can be -2147483648 to 2147483647" },
   { "add", "u32[2]=1,4294967295 u32[2]=1,1", NULL, "result[1] is 4294967296; u32 can be 0 to 4294967295" },
   { "add", "i64[2]=1,2147483647 i64[1]=5", NULL, "result[1] is 2147483652; i64, of 32 bits on the device, can be -2147483648 to 2147483647" },
-  /* Bytes wrap, as their type says. */
+  /* Bytes wrap, as their type specifies. */
   { "add", "i8[2]=1,127 i8[2]=1,1", NULL, NULL },
   { "add", "f32[2]=1e38,3e38 f32[2]=1e38,3e38", NULL, NULL },
   { "attention", "f32[2,1,1,4]=1 f32[2,1,3,4]=1 f32[2,1,3,4]=1 - i32[2]=3,0", NULL, NULL },
@@ -299,7 +299,8 @@ test_cases (gconstpointer data)
 
 /* ---- calls of all kinds ------------------------------------------------------------------- */
 
-/* Whatever is drawn for an operator: a checked run either says what did not fit or gives the same bits. */
+/* Whatever operands are drawn for an operator: a checked run either reports the failed check or gives the
+ * same bits. */
 static void
 test_calls (gconstpointer data)
 {
@@ -366,7 +367,7 @@ compile_text (const char *text,
   return executable;
 }
 
-/* Runs with inputs as parse_tensor() has them. The message, or NULL. */
+/* Runs with inputs in the form of parse_tensor(). Returns the message, or NULL. */
 static char *
 run_text (RlxExecutable *executable,
           const char    *inputs)
@@ -395,8 +396,9 @@ assert_message_of (RlxExecutable *executable,
   g_assert_cmpstr (message, ==, expected);
 }
 
-/* Of several nodes the first, although a product that needs it comes late; of several
- * elements the first, also where many invocations look; and the next run is on its own. */
+/* The first of several nodes is reported, although a product that needs it comes late; and
+ * the first of several elements, even if many invocations check them. The next run starts
+ * afresh. */
 static void
 test_order (void)
 {
@@ -429,7 +431,7 @@ test_order (void)
     }
 }
 
-/* What constants alone lead to is told by each run. */
+/* Errors that follow from constants alone are reported by each run. */
 static void
 test_constants (void)
 {
@@ -452,7 +454,7 @@ test_constants (void)
     }
 }
 
-/* A decoder that goes on after its cache is full, whose position is a state. */
+/* A decoder that goes on after its cache is full, with a position that is a state. */
 static void
 test_cache (void)
 {
@@ -479,7 +481,7 @@ test_cache (void)
   assert_message_of (executable, "f32[1,1,1,4]=1", NULL);
 }
 
-/* The kernels of a graph are what they are without checks, which come on top. */
+/* Checks leave the other kernels of a graph as they are and come on top of them. */
 static void
 test_kernels (void)
 {

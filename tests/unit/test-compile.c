@@ -93,15 +93,15 @@ compile_along (RlxGraph     *graph,
 {
   *to = (Compiled) { NULL };
   rlx_device_compile_async (rlx_test_device (), graph, NULL, cancellable, compiled, to);
-  /* while it goes on */
+  /* while the compile is in progress */
   rlx_graph_output (graph, name, late, NULL);
   g_assert_true (rlx_graph_check (graph, NULL));
   while (!to->done)
     g_main_context_iteration (NULL, TRUE);
 }
 
-/* Neither a compile that failed nor one that succeeded ends the building of a graph,
- * and none sees what comes after it. */
+/* Neither a failed compile nor a successful one prevents adding to a graph, and none sees
+ * later additions. */
 static void
 test_compile_again (void)
 {
@@ -177,7 +177,7 @@ test_compile_options (void)
   profile = rlx_executable_dup_profile (executable);
   g_assert_nonnull (profile);
 
-  /* What it needs is enough, and a byte less is not. */
+  /* The stated amount suffices, and a byte less does not. */
   needed = rlx_executable_get_arena_size (executable) + rlx_executable_get_weights_size (executable);
   g_clear_object (&executable);
   rlx_compile_options_set_memory_limit (options, needed);
@@ -201,7 +201,7 @@ plan_mentions (RlxGraph          *graph,
   return strstr (all, text) != NULL;
 }
 
-/* A program may do without what the device has. */
+/* A program may forgo features of the device. */
 static void
 test_restrictions (void)
 {
@@ -229,7 +229,7 @@ test_restrictions (void)
   g_assert_nonnull (strstr (error->message, "features to avoid"));
   g_clear_error (&error);
 
-  /* The tensors have 2 MiB. */
+  /* The tensors take 2 MiB. */
   rlx_compile_options_set_avoided_features (options, RLX_DEVICE_FEATURES_NONE);
   rlx_compile_options_set_buffer_limit (options, 4 << 20);
   g_assert_true (plan_mentions (large, options, "neg"));
@@ -264,7 +264,7 @@ test_restrictions (void)
 
 #define LARGE ((gint64) 1 << 26)
 
-/* Runs with little address space. */
+/* Runs with a small address space. */
 static void
 test_no_memory_child (void)
 {
@@ -293,7 +293,7 @@ test_no_memory_child (void)
   g_assert_nonnull (strstr (error->message, "“y”"));
   g_clear_error (&error);
 
-  /* Once there is, all is well. */
+  /* Once there is enough, it works. */
   limit.rlim_cur = limit.rlim_max;
   g_assert_cmpint (setrlimit (RLIMIT_AS, &limit), ==, 0);
   again = run_one (executable, x);
@@ -311,7 +311,7 @@ test_no_memory (void)
 #endif
 }
 
-/* Sizes beyond what a kernel can compute with are refused, not the end. */
+/* Sizes beyond what a kernel can compute with are rejected without a crash. */
 static void
 test_long_axis (void)
 {

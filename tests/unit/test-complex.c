@@ -37,7 +37,7 @@ test_values (void)
   g_object_unref (pairs[1]);
 }
 
-/* Products of f16 that are too large for f16, and whose sum is not. */
+/* Products of f16 that overflow, whose sum does not. */
 static void
 test_half (void)
 {
@@ -55,7 +55,7 @@ test_half (void)
   g_object_unref (pairs[1]);
 }
 
-/* However the operands broadcast, it is one kernel. */
+/* However the operands broadcast, it is a single kernel. */
 static void
 test_fusion (void)
 {

@@ -14,9 +14,10 @@
 typedef struct
 {
   const char *name;
-  const char *graph;       /* one node a line */
+  const char *graph;       /* one node per line */
   guint dispatches;
-  double tolerance;        /* of the largest element; twice the bound of the operator at a few σ, as both sides are off */
+  double tolerance;        /* relative to the largest element; twice the bound of the operator at a few σ, as both sides have
+                            * errors */
 } Case;
 
 #define X "%0 = input \"x\" f32[2, 7, 24]\n%1 = parameter \"scale\" f32[24]\n%2 = parameter \"bias\" f32[24]\n%3 = constant f32[] [1e-5]\n" \
@@ -36,7 +37,7 @@ static const Case cases[] = {
     "%12 = mul(%11, %1)\n"
     "%13 = add(%12, %2)\n"
     "output \"y\" %13\n", 1, 1e-5 },
-  /* a product for the square, rsqrt, and factors of three dimensions, on the left */
+  /* a product as the square, rsqrt, and three-dimensional factors on the left */
   { "layer-norm/rsqrt",
     "%0 = input \"x\" f32[2, 7, 24]\n%1 = parameter \"scale\" f32[1, 1, 24]\n%2 = parameter \"bias\" f32[1, 24]\n%3 = constant f32[] [1e-5]\n"
     "%4 = constant f32[] [2]\n"
@@ -49,7 +50,7 @@ static const Case cases[] = {
     "%12 = mul(%1, %11)\n"
     "%13 = add(%2, %12)\n"
     "output \"y\" %13\n", 1, 1e-5 },
-  /* the sum of two is part of it */
+  /* the sum of two operands is fused */
   { "layer-norm/of-a-sum",
     "%0 = input \"a\" f32[2, 7, 24]\n%1 = input \"b\" f32[2, 7, 24]\n%2 = constant f32[] [1e-5]\n%3 = constant f32[] [2]\n"
     "%4 = add(%0, %1)\n"
@@ -61,7 +62,7 @@ static const Case cases[] = {
     "%10 = sqrt(%9)\n"
     "%11 = div(%6, %10)\n"
     "output \"y\" %11\n", 1, 1e-5 },
-  /* TensorFlow's, with the mean of squares */
+  /* as in TensorFlow, with the mean of squares */
   { "layer-norm/mean-of-squares",
     X
     "%5 = reduce_mean(%0) {axes = [2], keep_dims = true}\n"
@@ -97,7 +98,7 @@ static const Case cases[] = {
     "%10 = div(%5, %9)\n"
     "%11 = mul(%0, %10)\n"
     "output \"y\" %11\n", 1, 1e-5 },
-  /* over other axes than what is subtracted: the mean, the mean of squares, and the rest */
+  /* the subtracted mean, the mean of squares and the rest are over different axes */
   { "layer-norm/not-over-other-axes",
     X
     "%5 = reduce_mean(%0) {axes = [1], keep_dims = true}\n"
@@ -111,7 +112,7 @@ static const Case cases[] = {
   { "power",
     "%0 = input \"x\" f32[40]\n%1 = constant f32[] [3]\n%2 = constant f32[] [2]\n"
     "%3 = pow(%0, %1)\n%4 = pow(%0, %2)\n%5 = add(%3, %4)\noutput \"y\" %5\n", 1, 1e-6 },
-  /* a few elements have their range found at once: levels, product */
+  /* few elements, so that their range is found in the same kernel: quantise, product */
   { "product/scale-and-bias",
     "%0 = input \"x\" f32[5, 24]\n"
     "%1 = constant i8[24, 4] [$96]\n"
@@ -122,7 +123,8 @@ static const Case cases[] = {
     "%8 = mul(%7, %4)\n"
     "%9 = add(%8, %2)\n"
     "output \"y\" %9\n", 2, 1e-6 },
-  /* as ONNX Runtime's tools write it, with scales of both, for each column: range, levels, product */
+  /* as ONNX Runtime's tools write it, with scales of both, for each column: range, quantise,
+   * product */
   { "product/two-scales",
     "%0 = input \"x\" f32[700, 24]\n"
     "%1 = constant i8[24, 4] [$96]\n"
@@ -135,7 +137,7 @@ static const Case cases[] = {
     "%10 = mul(%7, %9)\n"
     "%11 = add(%10, %2)\n"
     "output \"y\" %11\n", 3, 1e-6 },
-  /* an exact i32 and a bias for each channel */
+  /* an exact i32 and a bias per channel */
   { "product/convolution",
     "%0 = input \"x\" f32[1, 3, 9, 8]\n"
     "%1 = constant i8[8, 3, 2, 2] [$96]\n"
@@ -148,7 +150,7 @@ static const Case cases[] = {
     "%10 = mul(%8, %9)\n"
     "%11 = add(%10, %2)\n"
     "output \"y\" %11\n", 2, 1e-6 },
-  /* a weight of bytes, as it is, through a transpose, and with its scales for each column */
+  /* a weight of bytes: plain, through a transpose, and with scales per column */
   { "product/bytes",
     "%0 = input \"x\" f32[3, 24]\n"
     "%1 = constant i8[24, 4] [$96]\n"
@@ -186,7 +188,7 @@ static const Case cases[] = {
     "%11 = where(%10, %4, %9)\n"
     "%12 = matmul(%11, %2)\n"
     "output \"y\" %12\n", 1, 1e-5 },
-  /* The keys' heads are repeated for the queries', as Llama has them. */
+  /* The heads of the keys are repeated for those of the queries, as in Llama. */
   { "attention/repeated-heads",
     "%0 = input \"q\" f32[2, 6, 7, 8]\n%1 = input \"k\" f32[2, 2, 9, 8]\n%2 = input \"v\" f32[2, 2, 9, 5]\n"
     "%3 = reshape(%1) {shape = [2, 2, 1, 9, 8]}\n"
@@ -200,7 +202,8 @@ static const Case cases[] = {
     "%11 = softmax(%10) {axis = -1}\n"
     "%12 = matmul(%11, %8)\n"
     "output \"y\" %12\n", 1, 1e-5 },
-  /* Heads in turn: a query's head h has the keys' head h modulo 2, which attention has not. */
+  /* Interleaved heads: query head h uses key head h modulo 2, which attention does not
+   * support. */
   { "attention/heads-in-turn",
     "%0 = input \"q\" f32[2, 6, 7, 8]\n%1 = input \"k\" f32[2, 2, 9, 8]\n%2 = input \"v\" f32[2, 6, 9, 5]\n"
     "%3 = reshape(%1) {shape = [2, 1, 2, 9, 8]}\n"
@@ -220,7 +223,7 @@ static const Case cases[] = {
     "%8 = mul(%6, %2)\n"
     "%9 = add(%7, %8)\n"
     "output \"y\" %9\n", 1, 1e-6 },
-  /* neighbours, a split, and the sine on the left */
+  /* interleaved pairs, a split, and the sine on the left */
   { "rope/neighbours",
     ROPE
     "%3 = slice(%0) {starts = [1], ends = [8], axes = [3], steps = [2]}\n"
@@ -234,7 +237,7 @@ static const Case cases[] = {
     "%11 = mul(%1, %0)\n"
     "%12 = add(%10, %11)\n"
     "output \"y\" %12\n", 1, 1e-6 },
-  /* one half beside the other, with tables for half the width */
+  /* halves, with tables for half the width */
   { "rope/sides",
     "%0 = input \"x\" f32[2, 7, 3, 8]\n%1 = input \"cos\" f32[7, 1, 4]\n%2 = input \"sin\" f32[7, 1, 4]\n"
     "%3, %4 = split(%0) {axis = 3, parts = 2}\n"
@@ -259,7 +262,7 @@ static const Case cases[] = {
     "%11 = add(%9, %10)\n"
     "%12 = concat(%11, %4) {axis = -1}\n"
     "output \"y\" %12\n", 1, 1e-6 },
-  /* Queries and keys by the same tables, which each reshapes for itself: one dispatch, and one for the sum. */
+  /* Queries and keys with the same tables, reshaped for each of them: one dispatch, and one for the sum. */
   { "rope/together",
     "%0 = input \"q\" f32[1, 2, 7, 4]\n%1 = input \"k\" f32[1, 2, 7, 4]\n%2 = input \"cos\" f32[7, 4]\n%3 = input \"sin\" f32[7, 4]\n"
     "%4 = slice(%0) {starts = [2], ends = [4], axes = [3]}\n"
@@ -278,7 +281,7 @@ static const Case cases[] = {
     "%17 = add(%15, %16)\n"
     "%18 = sub(%10, %17)\n"
     "output \"y\" %18\n", 2, 1e-6 },
-  /* elements are repeated along both axes at once */
+  /* elements are repeated along both axes */
   { "resize/repeats",
     "%0 = input \"x\" f32[2, 3, 5, 4]\n"
     "%1 = resize(%0) {sizes = [10, 12], axes = [2, 3], coordinates = asymmetric, rounding = floor}\n"
@@ -287,12 +290,12 @@ static const Case cases[] = {
     "%0 = input \"x\" f32[2, 3, 5, 4]\n"
     "%1 = resize(%0) {sizes = [15, 4], axes = [2, 3]}\n"
     "output \"y\" %1\n", 1, 0 },
-  /* Others repeat as well, but not all as often. */
+  /* Others repeat as well, but not evenly. */
   { "resize/repeats-unevenly",
     "%0 = input \"x\" f32[2, 3, 5, 4]\n"
     "%1 = resize(%0) {sizes = [10, 12], axes = [2, 3], coordinates = asymmetric, rounding = ceil}\n"
     "output \"y\" %1\n", 2, 0 },
-  /* Both signs stay: two pieces that are copied and the sum. */
+  /* Both signs are kept: two copied slices and the sum. */
   { "rope/not-with-the-other-sign",
     ROPE
     "%3 = slice(%0) {starts = [4], ends = [8], axes = [3]}\n"
@@ -333,7 +336,7 @@ make_value (RlxNode *node,
   return rlx_tensor_new_from_bytes (RLX_DATA_TYPE_F32, shape, n_dims, bytes, NULL);
 }
 
-/* What the graph gives with these flags; how many dispatches it takes in @n. */
+/* The result of the graph with these flags; the number of dispatches in @n. */
 static RlxTensor *
 run (RlxGraph     *graph,
      RlxDebugFlags flags,

@@ -72,7 +72,7 @@ test_threads (void)
     g_object_unref (expected[i]);
 }
 
-/* 2,000 runs: no GPU object is made, and memory stays where it is. */
+/* 2,000 runs: no GPU object is created, and memory does not grow. */
 static void
 test_steady (void)
 {
@@ -109,7 +109,7 @@ test_steady (void)
   g_assert_cmpuint (after.dispatches, >=, before.dispatches + 2000 * rlx_executable_get_n_dispatches (executable));
   g_assert_cmpuint (resident, >, 0);
 #ifndef __SANITIZE_ADDRESS__
-  /* which keeps what is freed, to see who still uses it */
+  /* which holds on to freed memory to detect uses of it */
   g_assert_cmpuint (rlx_test_resident_bytes (), <=, resident + 512 * 1024);
 #endif
 }
@@ -173,14 +173,14 @@ test_async (void)
     x = floats ("f32[2,3]", (float[]) { 1, 2, 3, -4, -5, -6 });
     for (guint i = 0; i < 50; i++)
       rlx_executable_run_async (executable, &x, 1, NULL, on_ran, &data);
-    /* the last reference goes while runs are queued */
+    /* the last reference is dropped while runs are queued */
   }
   g_main_loop_run (loop);
   g_assert_cmpuint (data.done, ==, 50);
   assert_values (data.first, "[4, 5, 0, 0]");
   g_clear_object (&data.first);
 
-  /* a wrong call is an error in the callback */
+  /* an invalid call is an error in the callback */
   {
     g_autoptr(RlxExecutable) executable = small_executable ();
 
@@ -239,7 +239,8 @@ typedef struct
   guint n_calls;
 } Handler;
 
-/* Everything works here, with a cancellable of its own, and is cancelled with this one. */
+/* This handler runs everything successfully with a cancellable of its own, and everything
+ * is cancelled with the one given. */
 static void
 on_cancelled (GCancellable *cancellable,
               gpointer      user_data)
@@ -262,8 +263,8 @@ on_cancelled (GCancellable *cancellable,
     rlx_executable_run_async (handler->executable, &handler->x, 1, cancellable, rlx_test_keep_result, &handler->result);
 }
 
-/* Runs in handlers of the signal, before and after those that were there for the
- * runs that are cancelled. */
+/* Runs in handlers of the signal, connected before and after those of the cancelled
+ * runs. */
 static void
 test_cancelled_handler (void)
 {

@@ -59,13 +59,13 @@ test_einsum_sizes (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* Eight dimensions, all in another order. */
+  /* Eight dimensions, all permuted. */
   check_einsum ("abcdefgh->hcbgfaed", "f32[2,3,2,1,3,2,2,3]");
   check_einsum ("abcdefgh,hgfedcba->", "f32[2,3,2,1,3,2,2,3] f32[3,2,2,3,1,2,3,2]");
-  /* More letters than a tensor has dimensions. */
+  /* More letters than a tensor can have dimensions. */
   check_einsum ("abcdef,fghijk,kl->al", "f32[2,2,2,2,2,3] f32[3,2,2,2,2,4] f32[4,2]");
   check_einsum ("a,b,c,d,e,f,g,h->hgfedcba", "f32[2] f32[1] f32[3] f32[2] f32[1] f32[2] f32[3] f32[2]");
-  /* Copies of neither operand and of both. */
+  /* Without copies of the operands, and with copies of both. */
   check_einsum ("bhqd,bhkd->bhqk", "f32[2,3,33,20] f32[2,3,40,20]");
   check_einsum ("ikb,bkj->jib", "f32[33,20,3] f32[3,20,40]");
   /* A diagonal of a diagonal. */
@@ -84,11 +84,11 @@ test_einsum_zeros (void)
   check_einsum ("ij->j", "f32[0,4]");
   check_einsum ("ij,ik,il->jkl", "f32[0,2] f32[0,3] f32[0,4]");
   check_einsum ("ii", "f32[0,0]");
-  /* What is stretched to nothing. */
+  /* Broadcast to an empty dimension. */
   check_einsum ("ij,jk->ik", "f32[3,1] f32[0,4]");
 }
 
-/* A sum without terms is zero, whatever the factors are that it does not have. */
+/* An empty sum is zero, whatever the other factors are. */
 static void
 test_einsum_nothing (void)
 {
@@ -105,7 +105,7 @@ test_einsum_nothing (void)
   rlx_test_check_op ("einsum", 2, (RlxTensor *[]) { a, c }, equation ("ij,kl->kl"));
 }
 
-/* Sizes of 1 are the same for both sides. */
+/* Sizes of 1 on both sides. */
 static void
 test_einsum_broadcast (void)
 {
@@ -117,7 +117,7 @@ test_einsum_broadcast (void)
   check_einsum ("...j,...jk->...k", "f32[3,1,5] f32[2,5,4]");
   check_einsum ("...,...->...", "f32[3,1] f32[2,1,4]");
   check_einsum ("...i,...i->i...", "f32[2,3] f32[4,1,3]");
-  /* An ellipsis the result does not have is summed. */
+  /* An ellipsis that the result lacks is summed over. */
   check_einsum ("...i->i", "f32[2,3,4]");
 }
 
@@ -127,7 +127,7 @@ test_einsum_f16 (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* What is on the way would be rounded, or be too much for f16. */
+  /* Intermediate results would be rounded, or overflow f16. */
   check_einsum ("ij,jk,kl->il", "f16[9,300] f16[300,9] f16[9,5]");
   check_einsum ("ij,k->k", "f16[300,300] f16[5]");
 }
@@ -144,7 +144,7 @@ test_einsum_rule (void)
   rlx_test_infers ("einsum", "f32[] f32[2]", equation (",a"), "f32[2]");
   rlx_test_infers ("einsum", "f16[2,2]", equation ("...->..."), "f16[2,2]");
   rlx_test_infers ("einsum", "f32[2]", equation ("i->i..."), "f32[2]");
-  /* Sums come before products, else this would be too large. */
+  /* Sums come before products, or else this would be too large. */
   rlx_test_infers ("einsum", "f32[65536] f32[65536] f32[65536]", equation ("i,j,k->"), "f32[]");
 }
 
@@ -198,7 +198,7 @@ test_einsum_refused (void)
   rlx_test_refuses ("einsum", "f32[]", equation (many->str), RLX_GRAPH_ERROR_LIMIT, "4096 bytes");
 }
 
-/* The method, and the way through text. */
+/* The method, and the round trip through text. */
 static void
 test_einsum_method (void)
 {
@@ -271,7 +271,7 @@ test_diagonal (void)
   rlx_test_refuses ("diagonal", "f32[3,4]", g_variant_new_parsed ("{'axis1': <int64 2>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, NULL);
 }
 
-/* Many rows, few experts; each row its own; none at all. */
+/* Many rows and few experts; one row per expert; empty. */
 static void
 test_grouped_matmul (void)
 {
@@ -311,7 +311,7 @@ test_grouped_matmul (void)
     }
 }
 
-/* An infinity in one row, or in a matrix that few rows use, stays there. */
+/* An infinity in one row, or in a matrix that few rows use, does not spread. */
 static void
 test_grouped_matmul_infinite (void)
 {

@@ -33,8 +33,8 @@ check_result (const char        *op,
   g_assert_cmpuint (check.n_unknown, ==, 0);
 }
 
-/* Runs @op on operands of @types, uniform in ±1, and compares within the bound
- * that the reference derives. Returns the result. */
+/* Runs @op on operands of @types, uniform in ±1, and compares within the bound of the
+ * reference. Returns the result. */
 static RlxTensor *
 check_values (const char       *op,
               RlxTensor *const *inputs,
@@ -71,7 +71,7 @@ check_values (const char       *op,
   g_assert_cmpuint (n_outputs, ==, 1);
 
   check_result (op, attributes, g_ptr_array_index (expected, 0), outputs[0]);
-  /* A filter that is a weight may lie otherwise on the device. */
+  /* A filter that is a weight may have another layout on the device. */
   if (g_str_equal (op, "conv"))
     {
       g_autoptr(GVariant) same = rlx_test_attributes (attributes);
@@ -103,7 +103,7 @@ check (const char *op,
     g_object_unref (inputs[i]);
 }
 
-/* relu (conv (x, w, b) + z), which is one kernel, in each of its plans. */
+/* relu (conv (x, w, b) + z), which is a single kernel, in each of its plans. */
 static void
 check_epilogue (const char *op,
                 const char *types,
@@ -234,7 +234,7 @@ test_conv_shapes (void)
   /* groups, dilation, asymmetric padding */
   check ("conv", "f32[2,6,9,10] f32[8,3,3,2] f32[8]",
          "{'groups': <int64 2>, 'dilations': <[int64 2, 3]>, 'padding': <[int64 2, 0, 1, 3]>, 'strides': <[int64 1, 2]>}");
-  /* a stride beyond the filter, a filter beyond the operand */
+  /* a stride larger than the filter, a filter larger than the operand */
   check ("conv", "f32[1,2,11,13] f32[3,2,2,1]", "{'strides': <[int64 5, 4]>}");
   check ("conv", "f32[1,2,2,1] f32[3,2,5,4]", "{'padding': <[int64 3, 1, 0, 3]>}");
   check ("conv", "f32[1,2,1,2] f32[3,2,40,30]", "{'padding': <[int64 39, 20, 28, 1]>, 'dilations': <[int64 1, 1]>}");
@@ -243,11 +243,11 @@ test_conv_shapes (void)
   check ("conv", "f32[1,2,5,6,7] f32[4,2,3,2,3] f32[4]", "{'padding': <[int64 1, 1, 0, 0, 2, 1]>, 'strides': <[int64 1, 2, 1]>}");
   check ("conv", "f32[1,5,6,7,2] f32[3,2,3,2,4]",
          "{'layout': <'channels-last'>, 'filter_layout': <'sio'>, 'dilations': <[int64 2, 1, 2]>}");
-  /* each channel by itself, with two filters */
+  /* depthwise, with two filters per channel */
   check ("conv", "f32[1,8,12,12] f32[16,1,3,3] f32[16]", "{'groups': <int64 8>, 'padding': <[int64 1, 1, 1, 1]>}");
   check ("conv", "f32[2,12,12,40] f32[3,3,1,40]",
          "{'groups': <int64 40>, 'layout': <'channels-last'>, 'filter_layout': <'sio'>, 'strides': <[int64 2, 2]>}");
-  /* long sums for few elements */
+  /* long sums, few elements */
   check ("conv", "f32[1,600,3,3] f32[1,600,3,3] f32[1]", "{}");
   /* many channels, few positions */
   check ("conv", "f32[1,33,2,2] f32[70,33,2,2]", "{'padding': <[int64 1, 0, 0, 0]>}");
@@ -256,12 +256,12 @@ test_conv_shapes (void)
   check ("conv", "f32[1,2,4,4] f32[0,2,2,2]", "{}");
   check ("conv", "f32[1,0,4,4] f32[3,0,2,2] f32[3]", "{}");
   check ("conv", "f32[1,2,0,4] f32[3,2,2,2] f32[3]", "{'padding': <[int64 1, 2, 0, 0]>}");
-  /* numbers that nothing depends on */
+  /* values that make no difference */
   check ("conv", "f32[1,2,3] f32[3,2,1]", "{'dilations': <[int64 9223372036854775807]>}");
   check ("conv", "f32[1,2,3] f32[3,2,3]", "{'strides': <[int64 9223372036854775807]>}");
 }
 
-/* Of a filter of 3 by 2 elements. */
+/* The type of a filter of 3 by 2 elements. */
 static char *
 filter_type (const char *layout,
              const char *type,
@@ -281,8 +281,9 @@ filter_type (const char *layout,
   return g_strdup_printf ("%s[%s]", type, text->str);
 }
 
-/* Enough of everything for products of matrices, on a GPU: every order of axes, channels
- * by fours and not, whole tiles and parts of them, sums that workgroups share. */
+/* Enough of everything for matrix products on a GPU: every order of axes, channel counts
+ * that are multiples of four and others, whole and partial tiles, sums shared by
+ * workgroups. */
 static void
 test_conv_tiles (void)
 {
@@ -313,7 +314,7 @@ test_conv_tiles (void)
   check ("conv", "f32[1,4,5,6,7] f32[18,4,3,2,3] f32[18]", "{'padding': <[int64 1, 1, 0, 0, 2, 1]>, 'strides': <[int64 1, 2, 1]>}");
   check ("conv", "f32[1,5,6,7,4] f32[3,2,3,4,18]",
          "{'layout': <'channels-last'>, 'filter_layout': <'sio'>, 'dilations': <[int64 2, 1, 2]>}");
-  /* one by one: a product, except with what is skipped or added */
+  /* 1 × 1: a product, except with strides or padding */
   check ("conv", "f32[2,32,6,6] f32[40,16,1,1] f32[40]", "{'groups': <int64 2>}");
   check ("conv", "f32[2,6,6,16] f32[40,16,1,1] f32[40]", "{'layout': <'channels-last'>}");
   check ("conv", "f32[1,16,9,9] f32[20,16,1,1]", "{'strides': <[int64 2, 1]>}");
@@ -325,8 +326,8 @@ test_conv_tiles (void)
          "{'layout': <'channels-last'>, 'filter_layout': <'osi'>, 'padding': <[int64 1, 1, 1, 1]>}");
 }
 
-/* Filters that are no weights are copied on a CPU, where each element is used often enough: whole panels and parts of
- * one, every order of axes, and transposed ones, which are taken from their other end. */
+/* Filters that are not weights are copied on a CPU if each element is used often enough: whole and partial panels,
+ * every order of axes, and transposed ones, which are read in reverse. */
 static void
 test_conv_copied (void)
 {
@@ -337,18 +338,18 @@ test_conv_copied (void)
   check ("conv", "f32[2,24,34,34] f32[40,24,3,3]", "{}");
   check ("conv", "f16[2,16,24,24] f16[9,16,3,3]", "{'strides': <[int64 1, 2]>, 'dilations': <[int64 2, 1]>}");
   check ("conv", "f32[2,24,24,16] f32[16,3,3,20]", "{'layout': <'channels-last'>, 'filter_layout': <'iso'>}");
-  /* as a gradient by the filter: a window nearly as large as the operand */
+  /* as in the gradient of the filter: a window nearly as large as the operand */
   check ("conv", "f32[9,20,12,13] f32[20,20,10,9]", "{'strides': <[int64 1, 2]>}");
   check ("conv_transpose", "f32[2,16,22,22] f32[16,20,3,3] f32[20]", "{}");
   check ("conv_transpose", "f32[2,16,22,22] f32[16,20,3,2]", "{'padding': <[int64 1, 2, 0, 1]>, 'dilations': <[int64 2, 1]>}");
   check ("conv_transpose", "f16[2,22,22,16] f16[3,3,16,20]", "{'layout': <'channels-last'>, 'filter_layout': <'sio'>}");
   check ("conv_transpose", "f32[2,20,200] f32[17,20,9]", "{'filter_layout': <'ois'>, 'padding': <[int64 8, 3]>}");
-  /* padding that no plain convolution has, and a stride */
+  /* padding that a plain convolution cannot have, and a stride */
   check ("conv_transpose", "f32[2,16,22,22] f32[16,20,3,3]", "{'padding': <[int64 3, 0, 0, 0]>}");
   check ("conv_transpose", "f32[2,16,12,12] f32[16,20,3,3]", "{'strides': <[int64 2, 1]>}");
 }
 
-/* Weights may lie otherwise on the device, and give the same bits. */
+/* Weights may have another layout on the device, and give the same bits. */
 static void
 test_conv_constant (void)
 {
@@ -357,7 +358,7 @@ test_conv_constant (void)
     { "conv", "f32[1,9,9,8]", "f32[37,3,3,8]", "{'layout': <'channels-last'>, 'filter_layout': <'osi'>}" },
     { "conv", "f32[1,9,9,8]", "f32[37,8,3,3]", "{'layout': <'channels-last'>, 'filter_layout': <'ois'>}" },
     { "conv", "f32[1,24,60,61]", "f32[24,24,3,3]", "{'padding': <[int64 1, 1, 1, 1]>}" },
-    /* transposed, and each position has a block for itself */
+    /* transposed, with a block for each position */
     { "conv_transpose", "f32[2,16,24,25]", "f32[16,20,2,3]", "{'strides': <[int64 2, 3]>}" },
     { "conv_transpose", "f32[2,30,31,16]", "f32[16,3,2,13]",
       "{'strides': <[int64 3, 2]>, 'layout': <'channels-last'>, 'filter_layout': <'iso'>}" },
@@ -403,7 +404,7 @@ test_conv_large (void)
   check ("conv_transpose", "f32[1,12,17,18] f32[12,20,3,3] f32[20]", "{'strides': <[int64 2, 2]>, 'padding': <[int64 1, 1, 1, 1]>}");
   if (rlx_test_has_small_bindings ())
     return;
-  /* more workgroups than a dimension of the grid has */
+  /* more workgroups than a dimension of the grid can have */
   check ("conv", "f32[1,1,2100000] f32[1,1,1]", "{}");
   check ("max_pool", "f32[1,1,4300000]", "{'window': <[int64 2]>}");
 }
@@ -420,25 +421,25 @@ test_conv_transpose_shapes (void)
   check ("conv_transpose", "f32[1,2,3,3] f32[2,2,3,3]", "{'strides': <[int64 3, 2]>, 'output_sizes': <[int64 10, 8]>}");
   check ("conv_transpose", "f32[1,2,4] f32[2,5,3]", "{'dilations': <[int64 2]>, 'strides': <[int64 3]>}");
   check ("conv_transpose", "f32[1,2,3,2,3] f32[2,2,2,3,2]", "{'strides': <[int64 2, 1, 3]>, 'dilations': <[int64 1, 2, 1]>}");
-  /* gaps between elements, each channel by itself */
+  /* gaps between elements, depthwise */
   check ("conv_transpose", "f32[1,6,5,5] f32[6,1,2,2] f32[6]", "{'groups': <int64 6>, 'strides': <[int64 4, 3]>}");
 
   /* all groups share one channel */
   check ("conv_transpose", "f32[2,1,5,5] f32[1,2,3,3] f32[6]", "{'groups': <int64 3>, 'padding': <[int64 1, 1, 1, 1]>}");
   check ("conv_transpose", "f32[1,4,1] f32[1,2,12]", "{'groups': <int64 20>, 'layout': <'channels-last'>, 'filter_layout': <'iso'>}");
-  /* one element and a stride that nothing depends on */
+  /* a single element and a stride that makes no difference */
   check ("conv_transpose", "f32[1,2,1,2] f32[2,3,5,4]", "{'strides': <[int64 1000000, 2]>}");
   /* a filter that is much longer than the operand */
   check ("conv_transpose", "f32[1,2,2,1] f32[2,3,31,40] f32[3]", "{'strides': <[int64 5, 7]>, 'dilations': <[int64 2, 1]>}");
   check ("conv_transpose", "f32[1,1,1,1] f32[1,1,500,600]", "{}");
-  /* long sums for few elements */
+  /* long sums, few elements */
   check ("conv_transpose", "f32[1,700,1,1] f32[700,1,1,1]", "{}");
   check ("conv_transpose", "f32[0,2,4] f32[2,5,3]", "{}");
   check ("conv_transpose", "f32[1,0,4] f32[0,5,3] f32[5]", "{}");
   check ("conv_transpose", "f16[1,3,9] f16[3,4,4] f16[4]", "{'strides': <[int64 2]>}");
 }
 
-/* What a filter of infinities does not reach stays finite. */
+/* Elements that a filter of infinities does not reach remain finite. */
 static void
 test_conv_infinite (void)
 {
@@ -507,16 +508,16 @@ test_pool_shapes (void)
       check (ops[i], "f32[1,2,4,5,6]", "{'window': <[int64 2, 3, 2]>, 'padding': <[int64 1, 1, 0, 2, 0, 0]>}");
       check (ops[i], "f16[1,2,5,5]", "{'window': <[int64 2, 2]>}");
       check (ops[i], "f32[0,2,5,5]", "{'window': <[int64 2, 2]>}");
-      /* all there is: at once, in steps, and with channels last */
+      /* global: in one step, in several, and with channels last */
       check (ops[i], "f32[2,3,7,8]", "{}");
       check (ops[i], "f32[1,2,70,90]", "{}");
       check (ops[i], "f16[1,40,50,3]", "{'layout': <'channels-last'>}");
       check (ops[i], "f32[1,1,1100000]", "{}");
-      /* a workgroup for each window */
+      /* one workgroup per window */
       check (ops[i], "f32[1,2,50,50]", "{'window': <[int64 48, 49]>, 'padding': <[int64 1, 0, 0, 0]>}");
-      /* windows of padding alone */
+      /* windows that consist of padding */
       check (ops[i], "f32[1,1,3]", "{'window': <[int64 2]>, 'padding': <[int64 4, 3]>}");
-      /* a last one that begins outside */
+      /* a last window that begins outside */
       check (ops[i], "f32[1,1,5]", "{'window': <[int64 1]>, 'strides': <[int64 3]>, 'padding': <[int64 0, 1]>, 'output_sizes': <[int64 3]>}");
       check (ops[i], "f32[1,1,5]", "{'window': <[int64 2]>, 'strides': <[int64 1000000000000]>, 'output_sizes': <[int64 2]>}");
     }
@@ -564,7 +565,7 @@ test_max_pool_nan (void)
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* Fails unless the operator gives @type. */
+/* Fails unless the operator infers @type. */
 static void
 infers (const char *op,
         const char *types,

@@ -18,12 +18,12 @@
 #define TOKENS 16
 #define WIDTH 8
 
-/* What the decoder has that others have not. */
+/* Features of the decoder that others lack. */
 typedef enum
 {
   WITH_MASK = 1 << 0,      /* an input as long as all rows */
-  WITH_MEAN = 1 << 1,      /* a mean over all rows, whose number divides */
-  WITH_WINDOW = 1 << 2,    /* only the last three rows */
+  WITH_MEAN = 1 << 1,      /* a mean over all rows, which divides by their number */
+  WITH_WINDOW = 1 << 2,    /* only the last three rows are visible */
 } Kind;
 
 static void
@@ -81,7 +81,7 @@ ints (const gint64 *values,
 
 #define PERM onnx_attr ("perm", ints ((gint64[]) { 0, 2, 1, 3 }, 4))
 
-/* Turns @x by the positions, in halves. */
+/* Rotates @x by the positions, in halves. */
 static void
 add_rotary (GByteArray *graph,
             const char *x)
@@ -171,7 +171,7 @@ new_decoder (Kind kind)
   NODE ("Concat", "past_key_values.0.key k.y", "present.0.key", AXIS (2));
   NODE ("Concat", "past_key_values.0.value v.t", "present.0.value", AXIS (2));
 
-  /* Later rows are hidden, and what the mask says. */
+  /* Hides later rows, and those that the mask excludes. */
   NODE ("Range", "zero all one", "rows");
   NODE ("Greater", "rows column", "later");
   if (kind & WITH_WINDOW)
@@ -228,7 +228,8 @@ new_ints (const gint64 *values,
   return rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, (gint64[]) { 1, n }, 2, values, (gsize) n, NULL);
 }
 
-/* Logits for @n tokens; a mask of ones but for what @hidden says, if that is not negative. */
+/* Logits for @n tokens; all elements of the mask are 1 except the one at @hidden, unless that
+ * is negative. */
 static RlxTensor *
 run (RlxSession   *session,
      const gint64 *tokens,
@@ -256,7 +257,7 @@ run (RlxSession   *session,
   return g_object_ref (outputs[0]);
 }
 
-/* Both are sums of a few products of numbers below 1, by different kernels. */
+/* Both are sums of a few products of numbers below 1, computed by different kernels. */
 static void
 assert_same_logits (RlxTensor *part,
                     gint64     first,
@@ -270,7 +271,8 @@ assert_same_logits (RlxTensor *part,
 
 static const gint64 spoken[] = { 3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 8, 9 };
 
-/* In parts of several lengths it is the same as at once, and there is one graph for each length of a part. */
+/* The result is the same in chunks of several lengths as in a single run, and there is a graph for each chunk
+ * length. */
 static void
 check_parts (Kind   kind,
              gint64 hidden)
@@ -304,7 +306,7 @@ check_parts (Kind   kind,
         }
       g_assert_cmpuint (rlx_session_get_n_rows (session), ==, 12);
       g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 3);
-      /* There is no more room. */
+      /* The cache is full. */
       g_assert_null (run (session, spoken, 1, masked ? 13 : 0, hidden, &error));
       g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT);
       g_clear_error (&error);
@@ -334,7 +336,7 @@ test_window (void)
     check_parts (WITH_WINDOW, -1);
 }
 
-/* What would count rows that are not there is refused, unless there is no room for any. */
+/* Whatever would count missing rows is rejected, unless there is no room for any. */
 static void
 test_refused (void)
 {
@@ -372,7 +374,7 @@ test_refused (void)
   g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND);
 }
 
-/* A sum that goes on from run to run, and keeps its size. */
+/* A running sum across runs, of fixed size. */
 static void
 test_fixed_size (void)
 {
@@ -404,7 +406,7 @@ test_fixed_size (void)
       g_auto(RlxTensors) outputs = rlx_session_run (session, names, inputs, i == 3 ? 2 : 1, NULL, NULL, &error);
 
       g_assert_no_error (error);
-      /* The fourth run is told where to begin. */
+      /* The fourth run gets an explicit start. */
       g_assert_cmpfloat (rlx_tensor_get_value (outputs[0], 1), ==, -2.0 * (i < 3 ? i + 1 : i - 1));
     }
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
@@ -421,7 +423,8 @@ cancel_soon (GTask        *task,
   g_task_return_boolean (task, TRUE);
 }
 
-/* While a run goes on, nobody waits for it without a way out, and it is not disturbed. */
+/* While a run is in progress, other callers can cancel their wait, and it is not
+ * disturbed. */
 static void
 test_busy (void)
 {
@@ -461,7 +464,7 @@ test_busy (void)
   g_clear_error (&error);
   rlx_session_end_run (session);
 
-  /* What was asked for meanwhile. */
+  /* The request made in the meantime. */
   second = run (session, spoken, 3, 0, -1, &error);
   g_assert_no_error (error);
   g_assert_true (g_bytes_equal (rlx_tensor_get_bytes (first), rlx_tensor_get_bytes (second)));

@@ -45,7 +45,7 @@ run_text (const char *text,
   return outcome;
 }
 
-/* With each operator alone, and as the passes have it. */
+/* With each operator alone, and as optimised by the passes. */
 static void
 run_both (const char *text,
           RlxTensor **inputs,
@@ -61,8 +61,8 @@ run_both (const char *text,
   *together = run_text (text, inputs, n_inputs);
 }
 
-/* A region that follows a product runs in the product's kernel, and gives what it
- * gives alone. What the rules forbid is not done. */
+/* A region that follows a product runs in the product's kernel, with the same result as
+ * on its own. Cases that the rules exclude are left alone. */
 static void
 test_epilogue (void)
 {
@@ -74,18 +74,18 @@ test_epilogue (void)
   } cases[] = {
     { "f32[33,40]", "f32[40,70]", "%4 = gelu(%3)\n", 1 },
     { "f32[1,600]", "f32[600,170]", "%4 = relu(%3)\n", 1 },
-    /* shared sums: the second of two kernels has it */
+    /* split sums: the second of two kernels has it */
     { "f32[5,2048]", "f32[2048,33]", "%4 = tanh(%3)\n", 2 },
     { "f32[2,700]", "f32[700,3]", "%4 = neg(%3)\n", 1 },
     { "f32[3,16,24]", "f32[24,36]", "%4 = add(%3, %2)\n", 1 },
     { "f32[3,16,24]", "f32[3,24,36]", "%4 = mul(%3, %3)\n", 1 },
-    /* two products: the later one takes the region */
+    /* two products: the later one gets the region */
     { "f32[20,24]", "f32[24,36]", "%5 = matmul(%0, %0) {transpose_b = true}\n%6 = matmul(%5, %0)\n%7 = matmul(%6, %1)\n"
                                   "%8 = sigmoid(%3)\n%4 = mul(%7, %8)\n", 4 },
     /* a cast, and a comparison, change the type of the result */
     { "f32[20,24]", "f32[24,36]", "%5 = cast(%3) {to = f16}\n%4 = mul(%5, %5)\n", 1 },
     { "f32[20,24]", "f32[24,36]", "%5 = greater(%3, %2)\n%4 = cast(%5) {to = u8}\n", 1 },
-    /* another shape; a second user, which takes the region */
+    /* another shape; a second user, which gets the region */
     { "f32[20,24]", "f32[24,36]", "%5 = constant f32[2, 1, 1] [1, 2]\n%4 = add(%3, %5)\n", 2 },
     { "f32[20,24]", "f32[24,36]", "%5 = relu(%3)\n%6 = softmax(%3) {axis = 0}\n%4 = add(%5, %6)\n", 2 },
   };
@@ -139,7 +139,7 @@ test_qkv_rule (void)
   rlx_test_refuses ("qkv_linear", "f32[] f32[3,4]", qkv_attributes (1, 1), RLX_GRAPH_ERROR_SHAPE, "scalar");
 }
 
-/* A projection that is cut into three by a split or by slices is one kernel. */
+/* A projection that a split or slices divide into three is a single kernel. */
 static void
 test_qkv (void)
 {
@@ -154,7 +154,7 @@ test_qkv (void)
                                "%4 = slice(%3) {starts = [0, 0, 0], ends = [2, 5, 16]}\n"
                                "%5 = slice(%3) {starts = [0, 0, 16], ends = [2, 5, 24]}\n", 1 },
     { "", "%4, %5, %6 = qkv_linear(%0, %1, %2) {query_size = 16, key_size = 8}\n", 1 },
-    /* parts that overlap */
+    /* overlapping slices */
     { "%3 = matmul(%0, %1)\n", "%6 = slice(%3) {starts = [0, 0, 24], ends = [2, 5, 64]}\n"
                                "%4 = slice(%3) {starts = [0, 0, 0], ends = [2, 5, 17]}\n"
                                "%5 = slice(%3) {starts = [0, 0, 16], ends = [2, 5, 24]}\n", 4 },
@@ -182,8 +182,8 @@ test_qkv (void)
     }
 }
 
-/* Products of one matrix with several weights are one kernel where the weights can
- * be put side by side, and the same bits in any case. */
+/* Products of a matrix with several weights are a single kernel if the weights can be
+ * concatenated, and give the same bits in any case. */
 static void
 test_joint (void)
 {
@@ -238,7 +238,7 @@ test_joint (void)
                   g_ptr_array_add (names, g_steal_pointer (&bias));
                   g_ptr_array_add (values, rlx_test_random (bias_type, -1, 1, k + 20));
                 }
-              /* a user that is no epilogue */
+              /* a user that cannot be an epilogue */
               rlx_graph_output (graph, output, rlx_node_softmax (rlx_node_linear (input, w, b, options, &error), -1, &error), &error);
               g_assert_no_error (error);
             }
@@ -263,7 +263,7 @@ test_joint (void)
     }
 }
 
-/* Attention takes each operand as it is before a transpose, and leaves its result as after one. */
+/* Attention reads each operand from before a transpose, and writes its result as after one. */
 static void
 test_heads (void)
 {

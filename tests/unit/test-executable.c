@@ -36,7 +36,8 @@ test_run (void)
   assert_values (y, "[4, 5, 0, 0]");
 }
 
-/* A list of results ends with NULL, and who knows how many there are need not ask. */
+/* A list of results is NULL-terminated, so callers who know their number need not ask for
+ * it. */
 static void
 test_no_count (void)
 {
@@ -74,7 +75,7 @@ test_no_count (void)
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
 }
 
-/* What a run does is the caller's. */
+/* The caller owns the description of a run. */
 static void
 test_plan (void)
 {
@@ -218,7 +219,7 @@ test_bad_graphs (void)
   g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_INVALID_GRAPH);
   g_clear_error (&error);
 
-  /* nobody looked at the error where it happened */
+  /* nobody checked the error where it happened */
   x = rlx_graph_input (broken, "x", RLX_DATA_TYPE_F32, (gint64[]) { 2, 3 }, 2, NULL);
   y = rlx_graph_input (broken, "y", RLX_DATA_TYPE_F32, (gint64[]) { 2, 3 }, 2, NULL);
   rlx_graph_output (broken, "z", rlx_node_relu (rlx_node_matmul (x, y, NULL, NULL), NULL), NULL);
@@ -232,8 +233,8 @@ test_bad_graphs (void)
   executable = compile (done);
 }
 
-/* Outputs that no kernel computes: inputs, constants, parameters, views, and one
- * node under two names. */
+/* Outputs that no kernel computes: inputs, constants, parameters, views, and a node under
+ * two names. */
 static void
 test_direct_outputs (void)
 {
@@ -279,7 +280,7 @@ test_direct_outputs (void)
   g_free (outputs);
 }
 
-/* What depends on parameters alone is computed once, and again when they change. */
+/* Values that depend only on parameters are computed once, and again when these change. */
 static void
 test_parameters (void)
 {
@@ -332,7 +333,7 @@ test_parameters (void)
   assert_values (y, "[4, 5, 6]");
   g_object_unref (y);
 
-  /* a fork sees the same parameters, also after the first is gone */
+  /* a fork sees the same parameters, even after the original is gone */
   fork = rlx_executable_fork (executable, NULL, &error);
   g_assert_no_error (error);
   g_clear_object (&executable);
@@ -449,8 +450,8 @@ test_swapped_states (void)
     }
 }
 
-/* The device stores 64-bit integers in 32 bits: values that do not fit are refused,
- * and results wrap. */
+/* The device stores 64-bit integers in 32 bits: values that do not fit are rejected, and
+ * results wrap. */
 static void
 test_wide_integers (void)
 {
@@ -510,8 +511,8 @@ test_empty (void)
   g_free (outputs);
 }
 
-/* More elements than one dispatch dimension has workgroups, and a tensor above
- * the 128 MiB a binding may have on many devices. */
+/* More elements than one dispatch dimension has workgroups, and a tensor above the 128
+ * MiB limit that bindings have on many devices. */
 static void
 test_large (void)
 {
@@ -556,7 +557,7 @@ test_large (void)
       g_error ("element %" G_GSIZE_FORMAT " is %g", i, result[i]);
 }
 
-/* The same for every width of element, with the small limits. */
+/* The same for every element width, with the small limits. */
 static void
 test_segments (void)
 {
@@ -578,7 +579,7 @@ test_segments (void)
     }
 }
 
-/* No recursion over the graph, and equal kernels are one pipeline. */
+/* No recursion over the graph, and equal kernels share a pipeline. */
 static void
 test_long_chain (void)
 {
@@ -726,7 +727,7 @@ test_budget (void)
     }
   rlx_graph_output (graph, "y", node, NULL);
   g_assert_null (rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error));
-  /* too many bindings for one kernel where bindings are small, else the budget */
+  /* too many bindings for one kernel if bindings are small, otherwise the budget */
   if (!g_error_matches (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT))
     g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY);
 }

@@ -62,7 +62,7 @@ test_rules (void)
   rlx_test_refuses ("rfft", "f32[1,1,1,1,1,1,1,4]", NULL, LIMIT, "8 dimensions");
 }
 
-/* Every factor is at most what was asked for, and their product is the length. */
+/* Every factor is at most the requested one, and their product is the length. */
 static void
 test_factors (void)
 {
@@ -88,7 +88,7 @@ test_factors (void)
       g_assert_cmpuint (product, ==, n);
     }
 
-  /* What the least device takes in one go, with neighbours. */
+  /* The longest that the minimum limits allow at once, with neighbours. */
   for (guint64 n = 4096; n <= RLX_FFT_LENGTH; n += n / 1024 + 1)
     {
       guint64 factors[RLX_FFT_PASSES], product = 1;
@@ -104,7 +104,7 @@ test_factors (void)
     }
 }
 
-/* The transform of random numbers, at some of its elements. */
+/* The transform of random numbers, checked at some elements. */
 static void
 check_length (gint64 n,
               gint64 batch)

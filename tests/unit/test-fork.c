@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Seconds after which a child that hangs is ended; RLX_TIMEOUT is far beyond it. */
+/* Seconds after which a hanging child is killed; RLX_TIMEOUT is far larger. */
 #define GUARD 20
 
 #define N_FORKS 20
@@ -171,7 +171,7 @@ child_calls (Model *model)
   child_async (model);
 }
 
-/* What a child does, and how it ends. */
+/* Runs @func in a child; returns how it ended. */
 static int
 in_child (void  (*func) (Model *),
           Model *model)
@@ -240,7 +240,7 @@ run_on (gpointer data)
   return NULL;
 }
 
-/* The device is at work in the moment of the fork, and locks are held. */
+/* At the moment of the fork the device is busy, and locks are held. */
 static void
 test_busy (void)
 {
@@ -272,7 +272,7 @@ child_writes (Model *model G_GNUC_UNUSED)
   fputs ("written", file);
 }
 
-/* What was written is not lost where the end is cut short. */
+/* Buffered output is not lost in an early exit. */
 static void
 test_flushed (void)
 {
@@ -298,7 +298,7 @@ child_opens (Model *model)
   model_clear (model);
 }
 
-/* Nothing was opened yet: a child is as good as its parent. */
+/* Nothing was opened before the fork: a child works like its parent. */
 static void
 test_before (void)
 {

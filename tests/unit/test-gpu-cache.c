@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The test again, in a process with a cache of its own. */
+/* Runs the test again, in a process with a cache of its own. */
 static void
 repeat_with_empty_cache (void)
 {
@@ -52,7 +52,7 @@ cache_files (const char *folder)
   return files;
 }
 
-/* Opens a device, computes something, and tells how the cache did. */
+/* Opens a device, computes something, and returns the cache counters. */
 static RlxGpuCounters
 use_cache (void)
 {
@@ -104,7 +104,7 @@ damage_grow (const char *path,
   g_assert_cmpint (truncate (path, status.st_size + 1 + ((off_t) (index % 3) << 33)), ==, 0);
 }
 
-/* A length that would be far beyond the file. */
+/* Lengths far beyond the end of the file. */
 static void
 damage_lengths (const char *path,
                 guint       index)
@@ -125,7 +125,7 @@ damage_link (const char *path,
   g_autofree char *data = NULL;
   gsize size;
 
-  /* Where it points is a perfectly good entry. */
+  /* It points to a perfectly valid entry. */
   g_assert_true (g_file_get_contents (path, &data, &size, NULL));
   g_assert_true (g_file_set_contents (elsewhere, data, (gssize) size, NULL));
   g_assert_cmpint (g_unlink (path), ==, 0);
@@ -219,7 +219,7 @@ test_cache (void)
       g_assert_cmpuint (counters.cache_hits, ==, n_hits);
       g_assert_cmpuint (counters.cache_misses, ==, n_entries - n_hits);
 
-      /* What was bad has been written anew; a folder cannot be replaced. */
+      /* Damaged files were rewritten; a folder cannot be replaced. */
       counters = use_cache ();
       if (damages[i].damage != damage_folder)
         g_assert_cmpuint (counters.cache_misses, ==, 0);
@@ -244,7 +244,7 @@ test_cache_folder (void)
   use_cache ();
   folder = cache_folder ();
 
-  /* Writable for others. */
+  /* Writable by others. */
   g_assert_cmpint (g_chmod (folder, 0777), ==, 0);
   counters = use_cache ();
   g_assert_cmpuint (counters.cache_hits + counters.cache_misses, ==, 0);
@@ -252,14 +252,14 @@ test_cache_folder (void)
   counters = use_cache ();
   g_assert_cmpuint (counters.cache_hits, >, 0);
 
-  /* A link to the real one. */
+  /* A symbolic link to the real one. */
   moved = g_build_filename (g_get_user_cache_dir (), "moved", NULL);
   g_assert_cmpint (g_rename (own, moved), ==, 0);
   g_assert_cmpint (symlink (moved, own), ==, 0);
   counters = use_cache ();
   g_assert_cmpuint (counters.cache_hits + counters.cache_misses, ==, 0);
 
-  /* A file in its place. */
+  /* A regular file in its place. */
   g_assert_cmpint (g_unlink (own), ==, 0);
   g_assert_true (g_file_set_contents (own, "x", 1, NULL));
   counters = use_cache ();
@@ -297,7 +297,7 @@ test_cache_limit (void)
       g_autofree char *path = g_build_filename (old, name, NULL);
       struct timespec times[2] = { { 1000 + i, 0 }, { 1000 + i, 0 } };
 
-      /* Holes: large to look at, nothing on the disk. */
+      /* Sparse: large, but without disk usage. */
       g_assert_true (g_file_set_contents (path, "x", 1, NULL));
       g_assert_cmpint (truncate (path, 60 << 20), ==, 0);
       g_assert_cmpint (utimensat (AT_FDCWD, path, times, 0), ==, 0);
@@ -321,7 +321,7 @@ test_cache_limit (void)
   g_assert_false (g_file_test (half_written, G_FILE_TEST_EXISTS));
 }
 
-/* A program that has set a seed gets the numbers it expects. */
+/* The random numbers of a program with a fixed seed are unaffected. */
 static void
 test_cache_random (void)
 {

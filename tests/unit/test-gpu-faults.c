@@ -14,7 +14,7 @@ static const char add_wgsl[] =
   "  if (id.x < arrayLength(&b)) { b[id.x] = b[id.x] + a[id.x]; }\n"
   "}\n";
 
-/* Never ends, unless somebody writes to the buffer. */
+/* Never ends unless the buffer is written to. */
 static const char hang_wgsl[] =
   "@group(0) @binding(0) var<storage, read> a : array<u32>;\n"
   "@group(0) @binding(1) var<storage, read_write> b : array<atomic<u32>>;\n"
@@ -129,7 +129,7 @@ lose_soon (gpointer data)
   return NULL;
 }
 
-/* The driver goes on to report success; no result may be handed out. */
+/* The driver keeps reporting success; no result may be returned. */
 static void
 test_loss_in_job (void)
 {
@@ -163,7 +163,7 @@ test_loss_in_job (void)
     }
 }
 
-/* The time-out is that of the environment, or that of the job. */
+/* The time-out is taken from the environment, or from the job. */
 static void
 test_hang (gconstpointer by_job)
 {
@@ -192,7 +192,7 @@ test_hang (gconstpointer by_job)
       kernel_clear (&kernel);
       rlx_gpu_unref (gpu);
       g_assert_cmpint (g_get_monotonic_time () - start, <, 50 * 1000);
-      /* Another device is not concerned. */
+      /* Another device is not affected. */
       gpu = open_device ();
       rlx_gpu_unref (gpu);
       return;
@@ -212,13 +212,13 @@ run_for_ever (RlxGpu  *gpu,
       return;
 }
 
-/* The process ends while the device is at work. */
+/* The process ends while the device is busy. */
 static void
 test_exit (void)
 {
   if (g_test_subprocess ())
     {
-      /* Used until the very end, and never lost for a leak checker. */
+      /* Used until the very end, and always reachable for a leak checker. */
       static RlxGpuDispatch dispatch;
       static RlxGpuJob job;
       static Kernel kernel;

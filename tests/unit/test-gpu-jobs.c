@@ -46,7 +46,7 @@ test_round_trip (void)
 
       upload = (RlxGpuUpload) { buffer, 4, input, size };
       downloads[0] = (RlxGpuDownload) { buffer, 4, size, output };
-      /* Behind an odd size there are zeros up to the word's end. */
+      /* After an odd size there are zeros up to the end of the word. */
       downloads[1] = (RlxGpuDownload) { buffer, 4 + size, 4 - size % 4, tail };
       job.uploads = &upload;
       job.n_uploads = 1;
@@ -59,7 +59,7 @@ test_round_trip (void)
       for (gsize b = 0; b < 4 - size % 4; b++)
         g_assert_cmpuint (tail[b], ==, 0);
 
-      /* The same through the other way of writing. */
+      /* The same through the other method of writing. */
       if (size > 0)
         {
           input[size - 1] ^= 0x55;
@@ -118,7 +118,7 @@ test_no_downloads (void)
   execute (gpu, &job, NULL, &error);
   g_assert_no_error (error);
 
-  /* A grid of nothing is nothing to do. */
+  /* Nothing is done for an empty grid. */
   kernel_init (&kernel, gpu, twice_wgsl, 100);
   dispatches[0] = kernel_dispatch (&kernel);
   dispatches[1] = kernel_dispatch (&kernel);
@@ -132,7 +132,7 @@ test_no_downloads (void)
   rlx_gpu_unref (gpu);
 }
 
-/* More dispatches than one submit takes, each depending on the one before. */
+/* More dispatches than fit in a submit, each depending on the previous one. */
 static void
 test_many_dispatches (void)
 {
@@ -180,7 +180,7 @@ test_many_dispatches (void)
           g_assert_cmpuint (copied[i], ==, output[i]);
         }
       g_assert_cmpuint (after.dispatches - before.dispatches, ==, n_dispatches);
-      /* By count; in the second round by time. */
+      /* Split by count; in the second round by time. */
       g_assert_cmpuint (after.submits - before.submits, ==, round == 0 ? 3 : 130);
       for (guint i = 0; i < n_dispatches; i++)
         dispatches[i].estimate = 0.0099;
@@ -240,7 +240,7 @@ test_bad_jobs (void)
           copy.size = G_MAXUINT64;
           break;
         case 6:
-          /* Only Dawn knows that a buffer cannot be copied to itself. */
+          /* Only Dawn checks that a buffer is not copied to itself. */
           copy.target = kernel.a;
           break;
         case 7:
@@ -328,7 +328,7 @@ test_bad_wgsl (void)
       g_clear_error (&error);
     }
 
-  /* The device is none the worse for it, and equal kernels are shared. */
+  /* The device is unharmed, and equal kernels are shared. */
   g_assert_false (rlx_gpu_is_lost (gpu));
   descs[2] = descs[0];
   descs[2].label = "another name";
@@ -403,8 +403,8 @@ test_memory_flat (void)
       g_assert_no_error (error);
     }
   g_test_message ("grew by %" G_GINT64_FORMAT " bytes", (gint64) (rlx_test_resident_bytes () - rss));
-  /* 200 kB of input and as much output: leaking any of it even once in a
-   * hundred runs would be 3.6 MB. */
+  /* 200 kB of input and as much output: leaking any of it even once in a hundred runs
+   * would be 3.6 MB. */
   g_assert_cmpuint (rlx_test_resident_bytes (), <, rss + 512 * 1024);
   g_assert_cmpuint (rlx_gpu_get_memory_used (gpu), ==, used);
 
@@ -449,7 +449,7 @@ test_timestamps (void)
   if (has)
     {
       g_assert_cmpuint (n_zero, ==, 1);
-      /* They follow one another, so together they fit into the whole. */
+      /* They are sequential, so their sum is at most the total. */
       g_assert_cmpuint (sum, <=, (guint64) (end - start) * 1000);
     }
   else
@@ -502,7 +502,7 @@ test_cancel (void)
   g_thread_join (thread);
   check_twice (&kernel, 2);
 
-  /* And before anything began. */
+  /* And cancelled before anything began. */
   rlx_gpu_get_counters (gpu, &before);
   g_assert_false (execute (gpu, &job, cancellable, &error));
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
@@ -568,7 +568,7 @@ check_order (RlxGpu  *gpu,
   guint *value = user_data;
 
   g_assert_cmpuint (*value, ==, 100);
-  /* From the thread itself it is a plain call. */
+  /* In the thread itself it is a plain call. */
   rlx_gpu_invoke_sync (gpu, count_up, value);
   g_assert_cmpuint (*value, ==, 101);
 }
@@ -597,7 +597,7 @@ unref_there (RlxGpu  *gpu,
   g_atomic_int_inc (&unref_runs);
 }
 
-/* The last reference goes on the device thread, or with work still queued. */
+/* The last reference is dropped in the device thread, or with work still queued. */
 static void
 test_unref (void)
 {

@@ -50,7 +50,7 @@ test_idle (void)
 
   g_assert_true (own != g_thread_self ());
   g_assert_true (find_thread (gpu) == own);
-  /* a call in a call */
+  /* a nested call */
   rlx_gpu_invoke_sync (gpu, note_threads, threads);
   g_assert_true (threads[0] == own);
   g_assert_true (threads[1] == own);
@@ -93,8 +93,8 @@ pass_gate_here (gpointer data)
   return NULL;
 }
 
-/* Something is in front: on the device's thread, in the queue, or with another
- * caller that waits for it. */
+/* Something is ahead: in the device's thread, in the queue, or of another caller that
+ * waits for it. */
 static void
 test_busy (void)
 {
@@ -125,7 +125,7 @@ test_busy (void)
 
 typedef struct
 {
-  GMutex lock;               /* held while something is posted, so that the order is known */
+  GMutex lock;               /* held while posting, so that the order is known */
   guint n_posted;
   guint n_done;
   int n_inside;
@@ -144,7 +144,7 @@ take_turn (RlxGpu  *gpu G_GNUC_UNUSED,
   Turn *turn = user_data;
 
   g_assert_cmpint (g_atomic_int_add (&turn->turns->n_inside, 1), ==, 0);
-  /* plain, on purpose: one after the other is what is promised */
+  /* deliberately not atomic: calls are guaranteed not to overlap */
   g_assert_cmpuint (turn->turns->n_done, ==, turn->number);
   turn->turns->n_done++;
   g_atomic_int_add (&turn->turns->n_inside, -1);
@@ -167,7 +167,7 @@ turn_new (Turns *turns)
   return turn;
 }
 
-/* What is posted first is done first, whether somebody waits for it or not. */
+/* Calls are executed in the order of posting, whether anybody waits for them or not. */
 static void
 test_order (void)
 {
@@ -210,7 +210,7 @@ count_thread (gpointer data)
   return NULL;
 }
 
-/* One at a time, and none is forgotten. */
+/* One at a time, and none is lost. */
 static void
 test_alone (void)
 {
@@ -223,7 +223,7 @@ test_alone (void)
     threads[i] = g_thread_new ("count", count_thread, arguments);
   for (guint i = 0; i < N_THREADS; i++)
     g_thread_join (threads[i]);
-  /* after what nobody waited for */
+  /* after the calls that nobody waited for */
   find_thread (gpu);
   g_assert_cmpuint (turns.n_done, ==, N_THREADS * N_CALLS);
   rlx_gpu_unref (gpu);
@@ -237,7 +237,7 @@ drop_reference (RlxGpu  *gpu,
   *(gboolean *) user_data = TRUE;
 }
 
-/* The last one, in a call. */
+/* The last reference is dropped in a call. */
 static void
 test_last_reference (void)
 {
@@ -272,14 +272,14 @@ run_until_error (gpointer data)
   return NULL;
 }
 
-/* The process ends while a caller has the device work for it. It is told, or waits for
- * what does not come any more. */
+/* The process ends while a caller waits for the device. The caller gets an error, or
+ * waits for ever. */
 static void
 test_exit (void)
 {
   if (g_test_subprocess ())
     {
-      /* Used until the very end, and never lost for a leak checker. */
+      /* Used until the very end, and always reachable for a leak checker. */
       static Work work;
 
       kernel_init (&work.kernel, open_device (), twice_wgsl, 100000);

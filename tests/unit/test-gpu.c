@@ -96,7 +96,7 @@ test_object (void)
       g_assert_cmpuint (g_strv_length (matrices), ==, info->target.n_matrices);
     }
 
-  /* Describes nothing and opens nothing. */
+  /* An empty adapter describes nothing and cannot be opened. */
   g_assert_cmpstr (rlx_adapter_get_name (nothing), ==, "");
   g_assert_cmpuint (rlx_adapter_get_features (nothing), ==, 0);
   g_assert_null (rlx_gpu_open (rlx_adapter_get_info (nothing), &error));
@@ -243,7 +243,7 @@ test_two_devices (void)
       check_twice (&b, 100 + i);
     }
 
-  /* The first goes while the second still works. */
+  /* The first one is lost while the second still works. */
   rlx_gpu_force_loss (one, "for the test");
   kernel_clear (&a);
   rlx_gpu_unref (one);
@@ -295,7 +295,7 @@ test_features (void)
   rlx_debug_set_target (NULL);
 }
 
-/* Takes memory for a tensor and gives it back; returns how many buffers were made for that. */
+/* Allocates and releases memory for a tensor; returns how many buffers were created for it. */
 static guint64
 count_made (RlxGpu  *gpu,
             guint64  size)
@@ -313,7 +313,7 @@ count_made (RlxGpu  *gpu,
   return after.buffers - before.buffers;
 }
 
-/* What was given back is taken again, as long as it is not too much. */
+/* Released buffers are reused, up to a limit. */
 static void
 test_pool (void)
 {
@@ -324,13 +324,13 @@ test_pool (void)
   gpu = open_device ();
   used = rlx_gpu_get_memory_used (gpu);
 
-  /* small ones of several sizes share one, large ones do not */
+  /* small ones of several sizes share a buffer, large ones do not */
   g_assert_cmpuint (count_made (gpu, 1000), ==, 1);
   g_assert_cmpuint (count_made (gpu, 600), ==, 0);
   g_assert_cmpuint (count_made (gpu, 3 << 20), ==, 1);
   g_assert_cmpuint (count_made (gpu, 3 << 20), ==, 0);
   g_assert_cmpuint (count_made (gpu, 2 << 20), ==, 1);
-  /* a sixteenth of the limit holds two: the oldest goes */
+  /* a sixteenth of the limit holds two: the oldest is dropped */
   g_assert_cmpuint (count_made (gpu, 4 << 20), ==, 1);
   g_assert_cmpuint (count_made (gpu, 3 << 20), ==, 1);
   g_assert_cmpuint (count_made (gpu, 4 << 20), ==, 0);
@@ -381,8 +381,8 @@ test_budget (void)
   g_unsetenv ("RLX_MEMORY_LIMIT");
 }
 
-/* Where the driver computes on the host, large buffers are in the program's own
- * memory: what a job reads and writes is there to see. */
+/* If the driver computes on the host, large buffers are in the program's own memory: a
+ * job reads and writes it directly. */
 static void
 test_host_memory (void)
 {
@@ -412,7 +412,7 @@ test_host_memory (void)
   g_assert_cmpuint (rlx_gpu_buffer_get_size (kernel.b), ==, n * 4);
   g_assert_true ((rlx_gpu_buffer_get_host (kernel.b) != NULL) == wanted);
   rlx_gpu_buffer_populate (kernel.b);
-  /* New memory is all zeros, whoever has it. */
+  /* New memory is zeroed, whichever buffer it belongs to. */
   download = (RlxGpuDownload) { kernel.b, 0, n * 4, output };
   output[n - 1] = 1;
   execute (gpu, &job, NULL, &error);
@@ -420,7 +420,7 @@ test_host_memory (void)
   for (guint i = 0; i < n; i++)
     g_assert_cmpuint (output[i], ==, 0);
 
-  /* Again and again, so that a run that reads what the last one left is seen. */
+  /* Repeatedly, so that a run that reads stale data is detected. */
   for (guint round = 0; round < 20; round++)
     {
       input[0] = input[n - 1] = round;
@@ -435,7 +435,7 @@ test_host_memory (void)
         }
     }
 
-  /* The rest of the last word becomes zeros, and no more than that. */
+  /* The rest of the last word is zeroed, and nothing beyond it. */
   rlx_gpu_buffer_write (gpu, kernel.b, 8, odd, sizeof odd, &error);
   g_assert_no_error (error);
   download = (RlxGpuDownload) { kernel.b, 7, sizeof back, back };
@@ -445,7 +445,7 @@ test_host_memory (void)
   g_assert_cmpmem (back + 1, 8, ((guint8[]) { 1, 2, 3, 4, 5, 0, 0, 0 }), 8);
   g_assert_cmpmem (back + 9, 3, (guint8 *) output + 16, 3);
 
-  /* The memory of one that is gone is not what the next one gets. */
+  /* A new buffer must not see the memory of a freed one. */
   kernel_clear (&kernel);
   kernel_init (&kernel, gpu, twice_wgsl, n);
   download = (RlxGpuDownload) { kernel.a, 0, n * 4, output };
@@ -473,7 +473,7 @@ test_warm (void)
   static const RlxGpuBindingKind kinds[] = {
     RLX_GPU_BINDING_UNIFORM, RLX_GPU_BINDING_READ, RLX_GPU_BINDING_READ_WRITE, RLX_GPU_BINDING_READ_WRITE,
   };
-  /* It would not come to an end. */
+  /* It would never end. */
   static const char wgsl[] =
     "struct P { n : array<vec4<u32>, 64> }\n"
     "@group(0) @binding(0) var<uniform> p : P;\n"
@@ -490,7 +490,7 @@ test_warm (void)
     { "ahead again", wgsl, kinds, G_N_ELEMENTS (kinds), NULL },
     { "bad", "fn main() {", kinds, 0, NULL },
   };
-  /* More than are made at a time. */
+  /* More than are compiled at a time. */
   RlxGpuPipelineDesc many[8];
   char *texts[G_N_ELEMENTS (many) - 1];
   g_autoptr (GCancellable) cancelled = g_cancellable_new ();
@@ -539,7 +539,7 @@ test_warm (void)
   for (guint i = 0; i < G_N_ELEMENTS (texts); i++)
     g_free (texts[i]);
 
-  /* Nothing of it is an error of the next job. */
+  /* None of this is an error of the next job. */
   run_kernel (&kernel, input, output, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (output[0], ==, 6);
@@ -556,7 +556,7 @@ test_warm (void)
   rlx_gpu_unref (gpu);
 }
 
-/* Little room for staging: results arrive in several rounds. */
+/* Little room for staging: results are read back in several rounds. */
 static void
 test_tight_budget (void)
 {

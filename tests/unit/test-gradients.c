@@ -10,21 +10,22 @@
 
 #include "rlx-prop-calls.h"
 
-/* Calls of an operator whose gradient is looked at, and of these so many on the device; then the same for samples. */
+/* Calls of an operator whose gradient is checked, and how many of these on the device; then the same for second order
+ * and for samples. */
 #define MAX_CALLS 10
 #define MAX_DEVICE_CALLS 2
 #define MAX_SECOND_CALLS 4
 #define SAMPLE_CALLS 3
 #define SAMPLE_DEVICE_CALLS 1
-/* Larger ones take long. */
+/* Larger ones take too long. */
 #define MAX_ELEMENTS 4000
-/* How many elements of each operand change at once. */
+/* How many elements of each operand are changed at once. */
 #define MAX_CHANGED 12
-/* Where a function has a kink between the points, differences mean nothing: of so many
+/* Differences are meaningless if the function has a kink between the points: of this many
  * directions most have to be right. */
 #define DIRECTIONS 5
 #define MAX_SPOILT 2
-/* Operands are whole numbers of these, so that all points are exact. */
+/* Operands are multiples of this, so that all points are exact. */
 #define GRAIN 0x1p-20
 #define STEP 0x1p-15
 
@@ -33,15 +34,15 @@ typedef struct
   const RlxOp *op;
   GRand *rand;
   RlxGraph *graph;
-  RlxNode *inputs[MAX_OPERANDS];        /* of the graph: not constant */
+  RlxNode *inputs[MAX_OPERANDS];        /* those of the graph: not constant */
   RlxTensor *feeds[MAX_OPERANDS];
   gsize n_inputs;
-  RlxNode *by[MAX_OPERANDS];            /* to differentiate by: its floats */
+  RlxNode *by[MAX_OPERANDS];            /* to differentiate with respect to: floats only */
   gsize by_input[MAX_OPERANDS];
   gsize n_by;
-  GPtrArray *seeds;                     /* double *, by result; NULL for integers */
+  GPtrArray *seeds;                     /* double *, for each result; NULL for integers */
   gsize n_results;
-  gsize first;                          /* which output is the first of them */
+  gsize first;                          /* index of the first of its outputs */
   char *text;
 } Case;
 
@@ -51,7 +52,7 @@ is_f32 (RlxTensor *tensor)
   return rlx_tensor_get_data_type (tensor) == RLX_DATA_TYPE_F32;
 }
 
-/* The same numbers, a little rounded; NULL when one is not finite. */
+/* The same numbers, slightly rounded; NULL when one is not finite. */
 static RlxTensor *
 make_even (RlxTensor *tensor)
 {
@@ -90,8 +91,8 @@ draw_seed (Case *self,
   return seed;
 }
 
-/* The call in a graph of its own, with all its results as outputs. FALSE when its operands
- * are not for this. */
+/* The call in a graph of its own, with all its results as outputs. FALSE if its operands
+ * are unsuitable. */
 static gboolean
 case_init (Case *self,
            Call *call,
@@ -155,14 +156,14 @@ case_init (Case *self,
   self->text = g_strdup (text->str);
   if (self->n_by == 0)
     return FALSE;
-  /* By places of which the nearest is taken there is no slope, or a jump. */
+  /* With respect to nearest-element positions the slope is zero, or there is a jump. */
   if (strcmp (call->op->name, "grid_sample") == 0 && strstr (printed, "nearest") != NULL && !(call->constants & 1))
     self->n_by = 1;
 
   *results = rlx_graph_add_op (self->graph, call->op->name, nodes, call->n_inputs, attributes, &self->n_results, &error);
   if (error != NULL)
     {
-      /* Rounded operands may not be what it takes. */
+      /* Rounded operands may be invalid. */
       g_test_message ("%s: %s", self->text, error->message);
       return FALSE;
     }
@@ -187,7 +188,7 @@ case_init (Case *self,
   return TRUE;
 }
 
-/* Takes no part of what is not finite: outside of a function's domain there is no slope. */
+/* Ignores elements that are not finite: outside a function's domain there is no slope. */
 static void
 leave_out (Case      *self,
            GPtrArray *values)
@@ -215,7 +216,7 @@ run_reference (Case *self)
   return values;
 }
 
-/* Adds the gradients to the graph as outputs, after the results, and gives them to *@gradients_out, if that is not
+/* Adds the gradients to the graph as outputs after the results, and stores them in *@gradients_out unless that is
  * NULL. */
 static gboolean
 add_gradients (Case      *self,
@@ -263,7 +264,7 @@ add_gradients (Case      *self,
   gradients = rlx_graph_gradient (self->graph, loss, self->by, self->n_by, options, NULL, &error);
   if (g_error_matches (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_UNSUPPORTED) && self->n_by > 1)
     {
-      /* A rule may be for the first operand alone, and say why. */
+      /* A rule may support only the first operand, and say why. */
       g_test_message ("%s: %s", self->text, error->message);
       g_clear_error (&error);
       self->n_by = 1;
@@ -288,7 +289,7 @@ add_gradients (Case      *self,
   return TRUE;
 }
 
-/* Looks at the gradients from here on instead of what they are of, with gradients of their own. */
+/* From here on checks the gradients of the gradients. */
 static gboolean
 raise_order (Case    *self,
              RlxNode **gradients)
@@ -306,7 +307,7 @@ raise_order (Case    *self,
   return add_gradients (self, gradients, NULL);
 }
 
-/* Σ seed · result, and the size of its terms. */
+/* Σ seed · result, and the magnitude of its terms. */
 static double
 evaluate (Case   *self,
           double *size)
@@ -330,7 +331,7 @@ evaluate (Case   *self,
   return sum;
 }
 
-/* Where the elements go that change: by operand, which and how far. */
+/* The changes of elements: for each operand, which ones and by how much. */
 typedef struct
 {
   gsize at[MAX_CHANGED];
@@ -372,7 +373,7 @@ evaluate_at (Case            *self,
   return result;
 }
 
-/* One direction: whether the slope along it is what the gradients say. */
+/* One direction: whether the slope along it agrees with the gradients. */
 static gboolean
 check_direction (Case      *self,
                  GPtrArray *gradients,
@@ -409,10 +410,10 @@ check_direction (Case      *self,
   f[3] = evaluate_at (self, directions, 2 * STEP, &size);
   coarse = (f[3] - f[0]) / (4 * STEP);
   fine = (f[2] - f[1]) / (2 * STEP);
-  /* What both leave of the third derivative is a fourth of the one in the other. */
+  /* The third derivative's share in the fine one is a fourth of that in the coarse one. */
   fine += (fine - coarse) / 3;
-  /* Numbers in a rule are rounded to f32; sums of doubles; the fifth derivative, guessed from
-   * the third. */
+  /* Constants in a rule are rounded to f32; sums of doubles; the fifth derivative, estimated
+   * from the third. */
   tolerance = 1e-6 * terms + 1e-14 * size / STEP + 0.05 * fabs (fine - coarse) + 1e-9;
   if (fabs (fine - expected) <= tolerance)
     return TRUE;
@@ -440,7 +441,8 @@ check_device (Case      *self,
       const RlxReferenceValue *value = g_ptr_array_index (gradients, self->first + self->n_results + i);
       RlxReferenceCheck check;
 
-      /* What is subnormal on the way may be taken for zero, whatever it is multiplied by then. */
+      /* Subnormal intermediate results may be flushed to zero, whatever they are multiplied by
+       * later. */
       for (gsize k = 0; k < value->n_elements; k++)
         value->bounds[k] += 0x1p-110;
       if (!rlx_reference_value_check (value, outputs[self->first + self->n_results + i], &check))
@@ -458,7 +460,7 @@ is_flat (const RlxOp *op)
   return (op->flags & RLX_OP_FLAT) != 0;
 }
 
-/* Whether the gradient is not that of the function, on purpose. */
+/* Whether the gradient intentionally differs from that of the function. */
 static gboolean
 is_straight_through (const RlxOp *op)
 {
@@ -473,7 +475,7 @@ check_case (Case    *self,
   g_autofree char *why = NULL;
   guint n_spoilt = 0;
 
-  /* Where it has steps, the slope is anything. */
+  /* For step functions the slope is arbitrary. */
   for (guint i = 0; i < DIRECTIONS && !is_flat (self->op) && !is_straight_through (self->op); i++)
     n_spoilt += !check_direction (self, gradients, &why);
   if (n_spoilt > MAX_SPOILT)
@@ -531,7 +533,7 @@ test_op (gconstpointer data)
   const RlxOp *op = data;
   guint n_calls = test_calls (op, RLX_DATA_TYPE_F32, 1);
 
-  /* The type that calls are drawn for may be that of an operand of integers. */
+  /* The type that calls are drawn for may be that of an integer operand. */
   for (guint type = RLX_DATA_TYPE_I32; n_calls == 0 && type <= RLX_DATA_TYPE_U8; type++)
     if ((op->inputs[0].types >> type & 1) != 0)
       n_calls = test_calls (op, (RlxDataType) type, 1);
@@ -542,7 +544,8 @@ test_op (gconstpointer data)
     }
 }
 
-/* Gradients can be differentiated like anything else: where people do that, it is right. */
+/* Gradients can be differentiated themselves: where that is in common use, the result is
+ * right. */
 static void
 test_second (gconstpointer data)
 {
@@ -591,7 +594,7 @@ assert_refused (RlxGraph           *graph,
     g_test_message ("%s", error->message);
   g_assert_nonnull (strstr (error->message, words));
   g_assert_cmpuint (n_gradients, ==, 0);
-  /* Whoever was told can go on. */
+  /* The graph is usable after a reported error. */
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, n_before);
   g_assert_true (rlx_graph_check (graph, NULL));
 }
@@ -619,7 +622,7 @@ test_errors (void)
   rlx_gradient_options_set_seed (options, x);
   assert_refused (graph, sum, x, options, RLX_GRAPH_ERROR_SHAPE, "the seed is f32[3], the loss");
 
-  /* An operator without a gradient, with the way from there to the loss. */
+  /* An operator without a gradient, on the path to the loss. */
   states = rlx_node_reshape (x, (const gint64[]) { 1, 1, 3 }, 3, NULL);
   states = rlx_node_recurrence_states (states, states, NULL, NULL, NULL, NULL, NULL, NULL);
   states = rlx_node_exp (states, NULL);
@@ -630,7 +633,7 @@ test_errors (void)
   assert_refused (graph, sum, x, NULL, RLX_GRAPH_ERROR_UNSUPPORTED, " exp → ");
 }
 
-/* Every operator has a rule, or a reason why it has none. */
+/* Every operator has a rule, or a stated reason for having none. */
 static void
 test_table (void)
 {
@@ -646,7 +649,7 @@ test_table (void)
     }
 }
 
-/* Rounded to 4 levels to each side; 9 is beyond the last. */
+/* Rounded to 4 levels on each side; 9 is out of range. */
 static void
 test_straight_through (void)
 {
@@ -703,7 +706,7 @@ test_orders (void)
       g_assert_cmpfloat_with_epsilon (((RlxReferenceValue *) g_ptr_array_index (values, i))->values[k], slopes[i][k], 1e-12);
 }
 
-/* tanh: 1 - t², and what follows from that. */
+/* tanh: 1 - t², and its derivatives. */
 static void
 test_orders_on_device (void)
 {
@@ -748,7 +751,8 @@ test_orders_on_device (void)
     }
 }
 
-/* So many layers with a way around each, whose weights are states or parameters; the gradients of a loss by the first weight and by x are outputs. */
+/* @depth layers with residual connections, whose weights are states or parameters; the gradients of a loss with respect to the
+ * first weight and x are outputs. */
 static RlxGraph *
 make_deep (guint    depth,
            gint64   rows,
@@ -786,7 +790,7 @@ make_deep (guint    depth,
   return graph;
 }
 
-/* The most that is alive at once, as the plan says, and the same if everything were kept. */
+/* The peak of live memory in the plan, and the peak if everything were kept. */
 static guint64
 get_alive (RlxExecutable *executable,
            const char    *key)
@@ -812,7 +816,7 @@ get_memory (guint    depth,
   return rlx_executable_get_arena_size (executable);
 }
 
-/* What is computed again is the same, but for the order of sums, and memory grows with the square root of the depth. */
+/* Recomputed values are the same except for the order of sums, and memory grows with the square root of the depth. */
 static void
 test_recompute (void)
 {
@@ -853,12 +857,12 @@ test_recompute (void)
 
   small = get_memory (9, TRUE);
   large = get_memory (36, TRUE);
-  /* Four times as deep is twice as much, but parts are whole layers, and their number is whole: a value more that is kept,
-   * and the three of one layer more in a part. */
+  /* Four times the depth takes twice the memory, except that segments consist of whole layers, and their number is whole:
+   * one more kept value, and the three values of one more layer in a segment. */
   g_assert_cmpuint (large, <=, 2 * small + 4 * (64 * 64 * sizeof (float)));
   g_assert_cmpuint (large, <=, get_memory (36, FALSE) / 2);
 
-  /* The plan has both figures: what is kept is what a graph that keeps it needs. */
+  /* The plan has both numbers: the second is what a graph without recomputation needs. */
   other = rlx_device_compile (rlx_test_device (), kept, NULL, NULL, &error);
   g_assert_no_error (error);
   g_assert_cmpuint (get_alive (other, "kept-bytes"), ==, 0);

@@ -201,7 +201,7 @@ test_data_types (void)
 static void
 test_names (void)
 {
-  /* Whatever people call things. */
+  /* Arbitrary names. */
   static const char *const good[] = {
     "x", " ", "fn", "override", "\"; } fn x(){", "two\nlines", "a\tb\r", "\\", "שלום", "\342\200\256desrever", "😀",
     "%0", "#", "__proto__", "\001\177", "ﷺ",
@@ -279,7 +279,7 @@ test_output (void)
   g_autoptr (GError) error = NULL;
   g_auto (GStrv) names = NULL;
 
-  /* An input that is an output, under two names, one of them its own. */
+  /* An input as an output under two names, one of them its own. */
   rlx_graph_output (graph, "b", x, NULL);
   rlx_graph_output (graph, "a", x, NULL);
   rlx_graph_output (graph, "x", x, NULL);
@@ -287,7 +287,7 @@ test_output (void)
   names = rlx_graph_dup_output_names (graph);
   g_assert_cmpstrv (names, ((const char *[]) { "b", "a", "x", NULL }));
 
-  /* Who is told can go on. */
+  /* After a reported error the graph is usable. */
   g_assert_false (rlx_graph_output (other, "y", x, &error));
   assert_message (&error, RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“y”|%0|\"x\"|another graph");
   g_assert_false (rlx_graph_output (graph, "a", x, &error));
@@ -383,7 +383,7 @@ test_scalars (void)
       g_assert_cmpstr (rlx_node_get_op (node), ==, "constant");
     }
 
-  /* Data may be anything. */
+  /* Any data is valid. */
   g_assert_nonnull (rlx_graph_scalar (graph, RLX_DATA_TYPE_F32, NAN, &error));
   g_assert_nonnull (rlx_graph_scalar (graph, RLX_DATA_TYPE_F16, -INFINITY, &error));
   assert_sound (graph);
@@ -413,7 +413,7 @@ test_states (void)
 
   g_assert_no_error (error);
   g_assert_true (rlx_graph_assign (graph, state, rlx_node_add (state, x, &error), &error));
-  /* A state may take another's value. */
+  /* A state may be assigned another's value. */
   g_assert_true (rlx_graph_assign (graph, other_state, state, &error));
   g_assert_no_error (error);
   assert_sound (graph);
@@ -478,7 +478,7 @@ test_sticky (void)
 
   g_assert_no_error (error);
 
-  /* Nobody looks, and a later failure does not take the first one's place. */
+  /* Nobody checks, and a later failure does not replace the first one. */
   sum = rlx_node_add (a, b, NULL);
   g_assert_null (sum);
   g_assert_null (rlx_node_relu (sum, NULL));
@@ -486,11 +486,11 @@ test_sticky (void)
   rlx_graph_output (graph, "y", NULL, NULL);
   assert_sticky (graph, RLX_GRAPH_ERROR_SHAPE, "add|f32[2, 3]|f32[4]|%0 “a”|%1 “b”");
 
-  /* What fits is still taken. */
+  /* Valid calls are still accepted. */
   g_assert_nonnull (rlx_node_relu (a, &error));
   g_assert_no_error (error);
 
-  /* A chain that shares one error: it stays the first one. */
+  /* A chain that shares a GError: it remains the first one. */
   sum = rlx_node_add (a, b, &error);
   g_assert_null (rlx_node_matmul (rlx_node_relu (sum, &error), b, NULL, &error));
   g_assert_null (rlx_node_add (a, b, &error));
@@ -499,7 +499,7 @@ test_sticky (void)
   g_assert_false (rlx_graph_assign (graph, a, b, &error));
   assert_message (&error, RLX_GRAPH_ERROR_SHAPE, "add");
 
-  /* Asking leaves an error that is there alone too. */
+  /* Checking leaves an existing error alone. */
   g_set_error_literal (&kept, G_IO_ERROR, G_IO_ERROR_FAILED, "kept");
   g_assert_false (rlx_graph_check (graph, &kept));
   g_assert_error (kept, G_IO_ERROR, G_IO_ERROR_FAILED);
@@ -560,12 +560,12 @@ test_null_operands (void)
       assert_sticky (graph, RLX_GRAPH_ERROR_INVALID_ARGUMENT, parts);
     }
 
-  /* No graph to tell. */
+  /* There is no graph to record it. */
   g_assert_null (rlx_node_relu (NULL, &error));
   g_assert_null (rlx_node_add (NULL, NULL, &error));
   g_assert_no_error (error);
 
-  /* Optional operands: absence is fine, and shows as such. */
+  /* Optional operands may be absent, and are reported as such. */
   {
     g_autoptr (RlxGraph) graph = rlx_graph_new ();
     RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2, 2), &error);
@@ -584,7 +584,7 @@ test_null_operands (void)
     text = rlx_node_to_string (y);
     g_assert_cmpstr (text, ==, "%1 = linear(%0, %0): f32[2, 2]");
 
-    /* They can be left out at the end. */
+    /* They can be omitted at the end. */
     short_form = rlx_graph_add_op (graph, "linear", operands, 2, NULL, &n, &error);
     g_assert_no_error (error);
     short_text = rlx_node_to_string (short_form[0]);
@@ -639,7 +639,7 @@ test_programmer_errors (void)
   g_assert_null (rlx_graph_new_from_text (NULL, NULL));
   g_test_assert_expected_messages ();
 
-  /* Nothing of it is in the graph. */
+  /* None of it is in the graph. */
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, 0);
 }
 
@@ -665,7 +665,7 @@ test_copy (void)
   ir = rlx_graph_copy_ir (graph, &error);
   g_assert_no_error (error);
 
-  /* The graph goes on, and the copy knows nothing of it. */
+  /* The graph changes, and the copy does not. */
   rlx_graph_output (graph, "z", rlx_node_neg (y, &error), &error);
   rlx_node_set_name (y, "another");
   g_assert_no_error (error);
@@ -691,7 +691,7 @@ typedef struct
   int number;
 } Builder;
 
-/* Every method of a graph and its nodes. */
+/* Calls every method of a graph and its nodes. */
 static gpointer
 build_along (gpointer data)
 {
@@ -713,7 +713,7 @@ build_along (gpointer data)
 
       node = rlx_node_add (node, rlx_node_mul (builder->shared, rlx_graph_constant (graph, tensor, &error), &error), &error);
       g_assert_no_error (error);
-      /* Whose label it is just now is open, but it is one. */
+      /* It is unknown whose label it has at the moment, but it has one. */
       rlx_node_set_name (builder->shared, name);
       g_assert_nonnull (strchr (rlx_node_get_name (builder->shared), '.'));
       rlx_node_get_inputs (node, &n);
@@ -795,7 +795,7 @@ test_threads (void)
         g_thread_join (threads[i]);
 
       assert_sound (graph);
-      /* mul, constant and add in each round, four more in some, and the one of the thread */
+      /* mul, constant and add in each round, four more in some, and one per thread */
       g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==,
                         2 + BUILDERS * (1 + 3 * ROUNDS + 4 * (ROUNDS / 20)));
       if (watched)
@@ -812,7 +812,7 @@ typedef struct
   RlxNode *theirs;
 } Pair;
 
-/* What belongs to another graph is refused, with both of them in use. */
+/* Nodes of another graph are rejected while both are in use. */
 static gpointer
 confuse (gpointer data)
 {
@@ -879,7 +879,7 @@ long_chain (gpointer data G_GNUC_UNUSED)
   return NULL;
 }
 
-/* On a stack on which a recursion over the nodes would not get far. */
+/* On a stack too small for a recursion over the nodes. */
 static void
 test_long_chain (void)
 {
@@ -909,7 +909,7 @@ test_many_operands (void)
   assert_type (y, ": f32[131072]");
   g_assert_null (rlx_graph_concat (graph, inputs, 65537, 0, &error));
   assert_message (&error, RLX_GRAPH_ERROR_LIMIT, "concat|65537|65536");
-  /* A message about many operands is not as long as they are. */
+  /* A message about many operands is limited in length. */
   inputs[65535] = rlx_graph_input (graph, "y", RLX_DATA_TYPE_I32, SHAPE (2), NULL);
   g_assert_null (rlx_graph_concat (graph, inputs, 65536, 0, &error));
   g_assert_cmpuint (strlen (error->message), <, 1000);

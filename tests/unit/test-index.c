@@ -24,7 +24,7 @@ typedef struct
   guint seed;
 } Collisions;
 
-/* What slot @slot becomes of @x and of updates in their order. */
+/* The result in slot @slot for @x and the updates in order. */
 static void
 combine (const Collisions *c,
          const double     *x,
@@ -71,7 +71,7 @@ typedef struct
   const gsize *counts;
 } Bound;
 
-/* As the operator states it: one rounding per update, and one to the type. */
+/* As the operator specifies: one rounding per update, and one to the type. */
 static double
 scatter_bound (gsize    index,
                double   expected,
@@ -149,13 +149,13 @@ test_scatter_collisions (void)
     { "i32", "mul", 3000, 10, 1, 6 },
     { "f16", "min", 20000, 3, 1, 7 },
     { "f16", "add", 700, 10, 1, 8 },
-    { "f32", "add", 5000, 7, 33, 9 },       /* slices wider than a row of a workgroup */
-    { "f32", "add", 1100, 1, 5, 10 },       /* one slot: nothing to sort */
+    { "f32", "add", 5000, 7, 33, 9 },       /* slices wider than a row of the workgroup */
+    { "f32", "add", 1100, 1, 5, 10 },       /* a single slot: nothing to sort */
     { "f32", "add", 5000, 70001, 1, 11 },   /* more slots than updates: five digits */
     { "f32", "replace", 5000, 70001, 1, 12 },
-    { "f32", "add", 1040, 16, 3, 13 },      /* some just long enough for a workgroup, some not */
-    { "f32", "add", 1024, 1000, 3, 14 },    /* few enough to be compared with each other */
-    { "i32", "mul", 61, 1000, 2, 15 },      /* most slots have none */
+    { "f32", "add", 1040, 16, 3, 13 },      /* some just long enough for a workgroup each, some not */
+    { "f32", "add", 1024, 1000, 3, 14 },    /* few enough for pairwise comparison */
+    { "i32", "mul", 61, 1000, 2, 15 },      /* most slots get none */
   };
 
   if (rlx_test_device () == NULL)
@@ -233,7 +233,7 @@ test_gather_limits (void)
   rlx_test_compare ("pairs", pair_result, "f32[3]", (double[]) { 5, 2, 3 }, 0, 0);
 }
 
-/* A cache: rows are put behind those that are there, run by run. */
+/* A cache: each run adds rows after the existing ones. */
 static void
 test_write_at (void)
 {
@@ -248,8 +248,8 @@ test_write_at (void)
   static const double expected[][8] = {
     { 1, 0, 0, 0, 2, 0, 0, 0 },
     { 1, 3, 0, 0, 2, 4, 0, 0 },
-    { 1, 3, 0, 5, 2, 4, 0, 6 },   /* -1: the last place */
-    { 1, 3, 0, 7, 2, 4, 0, 8 },   /* 100: none, so the last */
+    { 1, 3, 0, 5, 2, 4, 0, 6 },   /* -1: the last row */
+    { 1, 3, 0, 7, 2, 4, 0, 8 },   /* 100: out of range, so the last one */
     { 9, 3, 0, 7, 10, 4, 0, 8 },
   };
   static const double positions[] = { 0, 1, -1, 100, -100 };
@@ -313,7 +313,7 @@ test_pad_values (void)
   rlx_test_compare ("symmetric", symmetric, "f16[11]", (double[]) { 3, 3, 2, 1, 1, 2, 3, 3, 2, 1, 1 }, 0, 0);
   wrapped = rlx_test_run_op ("pad", 1, &x, ATTRS ("{'before': <[int64 4]>, 'after': <[int64 1]>, 'mode': <'wrap'>}"));
   rlx_test_compare ("wrap", wrapped, "f16[8]", (double[]) { 3, 1, 2, 3, 1, 2, 3, 1 }, 0, 0);
-  /* taken away first, then mirrored: the 1 is gone */
+  /* cropped first, then mirrored: the 1 is gone */
   cropped = rlx_test_run_op ("pad", 1, &x, ATTRS ("{'before': <[int64 -1]>, 'after': <[int64 2]>, 'mode': <'reflect'>}"));
   rlx_test_compare ("crop", cropped, "f16[4]", (double[]) { 2, 3, 2, 3 }, 0, 0);
   made = rlx_test_run_op ("pad", 1, &empty, ATTRS ("{'before': <[int64 1, 0]>, 'after': <[int64 0, 1]>}"));
@@ -360,7 +360,7 @@ test_split_results (void)
   g_free (outputs);
 }
 
-/* A reversed operand is read backwards where it is used, without a copy. */
+/* A reversed operand is read backwards by its user, without a copy. */
 static void
 test_reverse_view (void)
 {
@@ -384,13 +384,13 @@ test_reverse_view (void)
   outputs = rlx_test_run_graph (g_steal_pointer (&graph), 1, &x, &n_outputs);
   g_assert_nonnull (outputs);
   y = outputs[0];
-  /* both axes, then the second one back */
+  /* both axes, then the second one again */
   rlx_test_compare ("reverse", y, "f32[3,2]", (double[]) { 1 - 5, 2 - 6, 0, 0, 5 - 1, 6 - 2 }, 0, 0);
 }
 
 /* ---- images -------------------------------------------------------------------------------- */
 
-/* The mean of what becomes one, which a workgroup shares where it is much. */
+/* Averages of source elements, split over a workgroup if there are many. */
 static void
 test_resize_antialias (void)
 {
@@ -408,15 +408,14 @@ test_resize_antialias (void)
       values[i] = i;
       values[3000 + i] = 3000.0 - i;
     }
-  /* Weights that are the same on both sides of a place inside leave a straight
-   * line as it is. */
+  /* Weights that are symmetric around an inner position preserve a straight line. */
   x = rlx_test_tensor ("f32[2,3000]", values);
   y = rlx_test_run_op ("resize", 1, &x, ATTRS ("{'sizes': <[int64 5]>, 'mode': <'linear'>, 'antialias': <true>}"));
   g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (y, 2), 1499.5, 0.05);
   g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (y, 1), 899.5, 0.05);
   g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (y, 7), 1500.5, 0.05);
 
-  /* Weights 1 3 3 1, of which the first and the last are beyond the edge. */
+  /* Weights 1 3 3 1, of which the first and the last are outside. */
   few = rlx_test_tensor ("f32[4]", (double[]) { 1, 2, 3, 8 });
   z = rlx_test_run_op ("resize", 1, &few, ATTRS ("{'sizes': <[int64 2]>, 'mode': <'linear'>, 'antialias': <true>}"));
   rlx_test_compare ("antialias", z, "f32[2]", (double[]) { (1 + 3 + 6 + 3) / 8.0, (2 + 9 + 24 + 8) / 8.0 }, 1e-6, 1e-6);
@@ -443,7 +442,7 @@ test_resize_values (void)
   rlx_test_compare ("nearest", nearest, "u8[3,7]", (double[]) { 1, 1, 1, 2, 2, 3, 3, 1, 1, 1, 2, 2, 3, 3, 4, 4, 4, 5, 5, 6, 6 }, 0, 0);
   corners = rlx_test_run_op ("resize", 1, &x, ATTRS ("{'sizes': <[int64 5]>, 'mode': <'linear'>, 'coordinates': <'align-corners'>}"));
   rlx_test_compare ("corners", corners, "f32[5]", (double[]) { 0, 5, 10, 15, 20 }, 0x1p-19 * 20, 0);
-  /* what counts nothing is left out */
+  /* elements with a weight of zero are left out */
   finite = rlx_test_run_op ("resize", 1, &inf, ATTRS ("{'sizes': <[int64 3]>, 'mode': <'linear'>, 'coordinates': <'align-corners'>}"));
   rlx_test_compare ("infinity", finite, "f32[3]", (double[]) { 1, INFINITY, INFINITY }, 0, 0);
 }
@@ -465,8 +464,8 @@ test_grid_sample_values (void)
   rlx_test_compare ("zeros", zeros, "f32[1,1,1,5]", (double[]) { 2.5, 1, 0, 0, 0 }, 0x1p-20 * 16, 0);
   border = rlx_test_run_op ("grid_sample", 2, (RlxTensor *[]) { x, grid }, ATTRS ("{'padding': <'border'>}"));
   rlx_test_compare ("border", border, "f32[1,1,1,5]", (double[]) { 2.5, 1, 2, 2, 2 }, 0x1p-20 * 16, 0);
-  /* Where the far ones come to lie is not defined, but it is in the picture; the
-   * last one is 4, mirrored at 1.5 and at -0.5. */
+  /* It is not defined where the far ones end up, but it is inside the image; the last one
+   * is 4, mirrored at 1.5 and at -0.5. */
   mirrored = rlx_test_run_op ("grid_sample", 2, (RlxTensor *[]) { x, grid }, ATTRS ("{'padding': <'reflection'>, 'mode': <'nearest'>}"));
   g_assert_nonnull (mirrored);
   values = rlx_test_get_values (mirrored);

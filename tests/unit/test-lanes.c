@@ -31,7 +31,7 @@ make_matrices (const char *data_type,
   return rlx_test_tensor (type, values);
 }
 
-/* @batch 0 stands for none. */
+/* If @batch is 0, there is none. */
 static void
 check (const char *data_type,
        guint       batch,
@@ -66,7 +66,7 @@ check (const char *data_type,
   rlx_test_compare (what, y, NULL, expected, 0, 0);
 }
 
-/* One beside every size at which rows, columns or steps are cut. */
+/* Sizes next to each one at which rows, columns or steps are split. */
 static void
 test_edges (void)
 {
@@ -83,7 +83,7 @@ test_edges (void)
         check (t % 5 < 2 ? "f16" : "f32", 0, rows[i], cols[j], sums[l], t % 7 == 0, t % 3 == 0, t % 2 == 0);
 }
 
-/* The larger tiles are for products that are worth it. */
+/* Larger tiles are used for products large enough for them. */
 static void
 test_large (void)
 {
@@ -98,8 +98,7 @@ test_large (void)
       check ("f32", 0, 130, 345, 384, FALSE, FALSE, weight);
       check ("f32", 0, 62, 515, 547, TRUE, TRUE, weight);
       check ("f16", 0, 128, 420, 384, FALSE, FALSE, weight);
-      /* and sixty-four columns, of which the last tile has few: no panel is there
-       * for the others */
+      /* and sixty-four columns, with few in the last tile: the others have no panel */
       check ("f32", 0, 257, 520, 1024, FALSE, FALSE, weight);
       check ("f16", 0, 256, 538, 1000, FALSE, TRUE, weight);
       /* one row, sixty-four columns */
@@ -108,7 +107,7 @@ test_large (void)
     }
 }
 
-/* Tiles that are all full, so that no store has a guard; and parts of long sums. */
+/* All tiles are full, so that stores have no guards; and split long sums. */
 static void
 test_full (void)
 {
@@ -121,15 +120,15 @@ test_full (void)
       check ("f16", 0, 64, 256, 1024, FALSE, FALSE, weight);
       check ("f16", 0, 256, 512, 1024, FALSE, FALSE, weight);
       check ("f32", 0, 16, 64, 8192, FALSE, FALSE, weight);
-      /* rows, or columns, that are not */
+      /* rows, or columns, with partial tiles */
       check ("f32", 0, 40, 320, 400, FALSE, FALSE, weight);
       check ("f32", 0, 48, 328, 320, FALSE, FALSE, weight);
     }
   check ("f32", 2, 32, 256, 1024, FALSE, FALSE, FALSE);
 }
 
-/* Three results of one product, which end where tiles do, or in the middle of one. In f16 the
- * small ones, with a lane's columns in pairs, once lost elements of the third result. */
+/* Three results of a product, with boundaries between tiles or within one. In f16 the small
+ * ones, whose lanes have pairs of columns, once lost elements of the third result. */
 static void
 test_three (void)
 {
@@ -191,7 +190,7 @@ test_three (void)
     }
 }
 
-/* Stacks of matrices, which begin at even numbers or not. */
+/* Stacks of matrices, at even and odd offsets. */
 static void
 test_stacks (void)
 {
@@ -207,7 +206,7 @@ test_stacks (void)
     }
 }
 
-/* What is not a number stays in its row and its column. */
+/* Infinities and NaN stay in their row and column. */
 static void
 test_special (void)
 {

@@ -37,7 +37,7 @@ array_init (Array     *array,
   array->values = rlx_test_get_values (tensor);
 }
 
-/* Element of @array at @index of a shape it broadcasts to. */
+/* The element of @array at @index of a shape that it broadcasts to. */
 static double
 array_at (const Array  *array,
           gsize         n_dims,
@@ -55,7 +55,7 @@ array_at (const Array  *array,
   return array->values[at];
 }
 
-/* Inserts a dimension of one: vectors become matrices. */
+/* Inserts a dimension of size 1: vectors become matrices. */
 static void
 array_insert (Array *array,
               gsize  axis)
@@ -94,7 +94,7 @@ no_bound (gsize    index,
   return 0;
 }
 
-/* alpha · a b + beta · bias with the bound of the op table. */
+/* alpha · a b + beta · bias with the bound of the operator table. */
 static void
 reference (RlxTestExpected *expectation,
            RlxTensor   *ta,
@@ -232,7 +232,7 @@ check_product (const char *data_type,
   check_matmul (a, b, transpose_a, transpose_b, y);
 }
 
-/* One beside every size at which the kernel cuts rows, columns or sums. */
+/* Sizes next to each one at which the kernel splits rows, columns or sums. */
 static void
 test_matmul_edges (void)
 {
@@ -255,7 +255,7 @@ test_matmul_large (void)
   check_product ("f32", 130, 520, 70, FALSE, FALSE);
   check_product ("f32", 520, 129, 67, TRUE, TRUE);
   check_product ("f16", 144, 512, 65, FALSE, TRUE);
-  /* rows and columns change places */
+  /* rows and columns are swapped */
   check_product ("f32", 1000, 3, 70, FALSE, FALSE);
   check_product ("f32", 1000, 5, 70, TRUE, TRUE);
   check_product ("f32", 513, 1, 40, FALSE, FALSE);
@@ -266,8 +266,8 @@ test_matmul_large (void)
   check_product ("f32", 5, 65, 4099, TRUE, FALSE);
 }
 
-/* Operands and results above a megabyte: with RLX_DEBUG=target=small they take
- * several bindings. */
+/* Operands and results above a megabyte, which need several bindings with
+ * RLX_DEBUG=target=small. */
 static void
 test_matmul_bindings (void)
 {
@@ -364,7 +364,7 @@ test_matmul_empty (void)
   check_matmul ("f32[5,2,0]", "f32[5,0,70]", FALSE, FALSE, "f32[5,2,70]");
 }
 
-/* What is outside of the numbers stays in its row or column. */
+/* Infinities and NaN stay in their row or column. */
 static void
 test_matmul_special (void)
 {
@@ -400,8 +400,8 @@ test_matmul_special (void)
   rlx_test_compare ("NaN and Inf", got, "f32[9,70]", y, 0, 0);
 }
 
-/* Sums that leave the range of f16 on the way, but not that of integers in
- * f32: 512 · 1024 - 511 · 1024 - 1023 is 1, exactly. */
+/* Partial sums that overflow f16, but are exact integers in f32: 512 · 1024 - 511 · 1024
+ * - 1023 is exactly 1. */
 static void
 test_matmul_wide_sums (void)
 {
@@ -470,7 +470,7 @@ test_matmul_same_operand (void)
   expectation_clear (&expectation);
 }
 
-/* The same bits every time, from inputs and from constants. */
+/* The same bits every time, with inputs and with constants. */
 static void
 test_matmul_repeatable (void)
 {
@@ -604,11 +604,11 @@ test_linear_leading (void)
 static void
 test_linear_shapes (void)
 {
-  /* rows and columns change places, also in the bias */
+  /* rows and columns are swapped, also in the bias */
   check_linear ("f32[300,20]", "f32[20,3]", "f32[3]", FALSE, FALSE, 1, 1, "f32[300,3]");
   check_linear ("f32[300,20]", "f32[3,20]", "f32[300,1]", FALSE, TRUE, 1, 2, "f32[300,3]");
   check_linear ("f32[3,100,20]", "f32[20,1]", "f32[3,1,1]", FALSE, FALSE, 1, 1, "f32[3,100,1]");
-  /* one workgroup for each output */
+  /* one workgroup per output */
   check_linear ("f32[2,3000]", "f32[3000,3]", "f32[2,3]", FALSE, FALSE, 2, 3, "f32[2,3]");
   check_linear ("f32[2,3000]", "f32[3,3000]", "f32[3]", FALSE, TRUE, 1, 1, "f32[2,3]");
   /* sixteen rows at a time */

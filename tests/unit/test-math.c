@@ -18,8 +18,8 @@
 
 /* ---- inputs --------------------------------------------------------------- */
 
-/* @per_exponent numbers of each binary exponent from @low to @high and of both
- * signs, the ends and the middle of the binade among them. */
+/* @per_exponent numbers of both signs for each binary exponent from @low to @high,
+ * including the ends and the middle of the binade. */
 static GArray *
 spread (int   low,
         int   high,
@@ -87,12 +87,12 @@ get_bound (gsize    index,
 
   frexp (expected, &exponent);
 
-  /* Devices may flush results that are not normal numbers. */
+  /* Devices may flush subnormal results. */
   return bound->absolute + bound->relative * fabs (expected) + bound->ulps * ldexp (1, exponent - 24) +
          (bound->by_input > 0 ? bound->by_input * fabs (data->inputs[index]) : 0) + FLT_MIN;
 }
 
-/* Results at the very end of the range may or may not be infinite. */
+/* Results at the very end of the range may overflow to infinity. */
 static gboolean
 is_borderline (double expected)
 {
@@ -125,8 +125,8 @@ static double ref_affine (double x) { return 2.5 * x + 0.75; }
 static double ref_is_nan (double x) { return isnan (x); }
 static double ref_is_inf (double x) { return isinf (x) != 0; }
 
-/* Where a factor vanishes faster than the other grows, the result is the limit
- * and not the product of zero and infinity. */
+/* If one factor vanishes faster than the other grows, the result is the limit and not
+ * zero times infinity. */
 static double
 ref_silu (double x)
 {
@@ -185,9 +185,9 @@ typedef struct
 {
   const char *op;
   double (*reference) (double x);
-  Bound bound;              /* from the op table */
+  Bound bound;              /* from the operator table */
   const char *attributes;
-  double limit;             /* what the bound is promised for; 0: everything */
+  double limit;             /* where the bound applies; 0: everywhere */
 } Unary;
 
 static const Unary unary[] = {
@@ -207,7 +207,7 @@ static const Unary unary[] = {
   { .op = "affine", .reference = ref_affine, .bound = { .absolute = 2 * 0x1p-24, .relative = 2 * 0x1p-23 }, .attributes = "{'alpha': <2.5>, 'beta': <0.75>}" },
   { .op = "sqrt", .reference = sqrt, .bound = { .ulps = 2.5 } },
   { .op = "rsqrt", .reference = ref_rsqrt, .bound = { .ulps = 3 } },
-  /* Beyond, WGSL gives no bound; / is tested apart. */
+  /* Beyond this, WGSL gives no bound; / is tested separately. */
   { .op = "reciprocal", .reference = ref_reciprocal, .bound = { .ulps = 2.5 }, .limit = 0x1p126 },
   { .op = "exp", .reference = exp, .bound = { .relative = 2e-6 } },
   { .op = "log", .reference = log, .bound = { .absolute = 2e-6, .relative = 2e-6 } },
@@ -226,12 +226,12 @@ static const Unary unary[] = {
   { .op = "atanh", .reference = atanh, .bound = { .relative = 4e-6 } },
   { .op = "sigmoid", .reference = ref_sigmoid, .bound = { .relative = 2e-6 } },
   { .op = "elu", .reference = ref_elu, .bound = { .relative = 4e-6 }, .attributes = "{'alpha': <1.5>}" },
-  /* x / alpha may be flushed where x is not. */
+  /* x / alpha may be flushed even if x is not. */
   { .op = "celu", .reference = ref_celu, .bound = { .absolute = 1e-37, .relative = 4e-6 }, .attributes = "{'alpha': <2.5>}" },
   { .op = "selu", .reference = ref_selu, .bound = { .relative = 4e-6 } },
   { .op = "gelu", .reference = ref_gelu, .bound = { .absolute = 1e-7, .by_input = 2e-7 } },
   { .op = "gelu_tanh", .reference = ref_gelu_tanh, .bound = { .by_input = 2e-6 } },
-  /* Beyond, rounding alpha · x alone takes up the bound. */
+  /* Beyond this, the rounding of alpha · x alone exhausts the bound. */
   { .op = "quick_gelu", .reference = ref_quick_gelu, .bound = { .relative = 4e-6 }, .limit = 37 },
   { .op = "silu", .reference = ref_silu, .bound = { .relative = 4e-6 } },
   { .op = "mish", .reference = ref_mish, .bound = { .relative = 6e-6 } },
@@ -239,7 +239,7 @@ static const Unary unary[] = {
   { .op = "log_sigmoid", .reference = ref_log_sigmoid, .bound = { .relative = 4e-6 } },
   { .op = "softsign", .reference = ref_softsign, .bound = { .ulps = 4 } },
   { .op = "hard_sigmoid", .reference = ref_hard_sigmoid, .bound = { .absolute = 2 * 0x1p-23 }, .attributes = "{'alpha': <0.25>}" },
-  /* Beyond, six times x is infinite. */
+  /* Beyond this, six times x is infinite. */
   { .op = "hard_swish", .reference = ref_hard_swish, .bound = { .ulps = 4 }, .limit = 0x1p125 },
 };
 
@@ -281,8 +281,8 @@ test_unary (gconstpointer data)
   rlx_test_compare_full (row->op, y, NULL, (const double *) expected->data, get_bound, &bound_data);
 }
 
-/* The reduction of angles is exact for every number, so that all of them have
- * a sine; the doubles' own is good enough to compare with. */
+/* The reduction of angles is exact for every number, so the sine is defined for all of
+ * them; that of doubles is accurate enough as a reference. */
 static void
 test_large_angles (void)
 {
@@ -299,7 +299,7 @@ test_large_angles (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* The numbers next to multiples of a quarter turn leave the smallest rests. */
+  /* The numbers closest to multiples of π/2 leave the smallest remainders. */
   for (int i = 1; i < 2000; i++)
     {
       float nearest = (float) (i * G_PI_2);
@@ -379,7 +379,7 @@ add_pair (GArray *a,
   g_array_append_val (b, second);
 }
 
-/* Every pair of the numbers where something special happens. */
+/* All pairs of special values. */
 static void
 add_special_pairs (GArray *a,
                    GArray *b)
@@ -427,8 +427,8 @@ test_pow (void)
   add_random_pairs (a, b, 6, 4000);
   for (guint i = 0; i < 20000; i++)
     {
-      /* Any base, and one close to 1, with an exponent that makes the result a
-       * number: the logarithm needs more than 24 bits for that. */
+      /* Any base, and one close to 1, with an exponent for which the result is finite:
+       * the logarithm needs more than 24 bits for that. */
       double away = exp2 (-g_rand_double_range (rand, 0, 22));
       double base = i % 2 ? exp2 (g_rand_double_range (rand, -126, 127)) : i % 4 ? 1 + away : 1 - away / 2;
 
@@ -476,7 +476,7 @@ test_mod (void)
 
       add_special_pairs (a, b);
       add_random_pairs (a, b, 10, 10000);
-      /* Up to the largest quotient there is, and none whose rest is subnormal. */
+      /* Up to the largest possible quotient, and without subnormal remainders. */
       add_random_pairs (a, b, 100, 10000);
       if (i == 0)
         check_binary ("mod", NULL, a, b, fmod, &exact);
@@ -540,7 +540,7 @@ test_order (void)
     { "greater", ref_greater }, { "greater_equal", ref_greater_equal },
     { "max", ref_max }, { "min", ref_min },
   };
-  /* Subnormals too: nothing is computed that could flush them. */
+  /* Also subnormals: no arithmetic is done that could flush them. */
   static const double tiny[] = { 0x1p-149, -0x1p-149, 0x1p-140, -0x1p-140, 0.0, -0.0, NAN, 1 };
   static const Bound exact = { .absolute = -FLT_MIN };
 
@@ -822,7 +822,7 @@ test_cast (void)
   }
 }
 
-/* Bit for bit: every half there is, and the numbers around and between them. */
+/* Bit for bit: every half, and the numbers around and between them. */
 static void
 test_half (void)
 {
@@ -938,7 +938,7 @@ test_library (void)
     }
 }
 
-/* So many elements that finding their place in the operands takes more than 16 bits. */
+/* So many elements that computing the operands' indices takes more than 16 bits. */
 static void
 test_broadcast (void)
 {

@@ -9,7 +9,7 @@
 
 #define WIDTH 256
 
-/* Two layers over @rows rows: y = relu(x a) b + c. */
+/* Two layers for @rows rows: y = relu(x a) b + c. */
 static RlxExecutable *
 build (gint64            rows,
        RlxTensor *const *weights,
@@ -83,7 +83,7 @@ assert_same_rows (RlxExecutable *one,
     g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (other_y, i), rlx_tensor_get_value (y, i % WIDTH), 1e-3);
 }
 
-/* The same network for two sizes of its input takes the weights of one. */
+/* The same network for two input sizes shares its weights. */
 static void
 test_weights_once (void)
 {
@@ -110,7 +110,7 @@ test_weights_once (void)
   g_assert_cmpuint (plan_number (other, "found-bytes"), ==, 2 * WIDTH * WIDTH * 4 + WIDTH * 4);
   g_assert_cmpuint (plan_number (other, "relaid-bytes"), ==, 0);
 
-  /* They are there as long as somebody uses them, and not a moment longer. */
+  /* They are kept as long as they are in use, and not a moment longer. */
   g_clear_object (&one);
   g_assert_cmpuint (used () - before, >=, 2 * WIDTH * WIDTH * 4);
   one = build (16, weights, &error);
@@ -127,7 +127,7 @@ test_weights_once (void)
   free_weights (weights);
 }
 
-/* A tensor with the same numbers is another tensor. */
+/* Another tensor with equal numbers is not shared. */
 static void
 test_identity (void)
 {
@@ -149,7 +149,7 @@ test_identity (void)
   free_weights (equal);
 }
 
-/* A weight that lies in panels for a product, and as it is for others. */
+/* A weight laid out in panels for a product, and row-major for others. */
 static void
 test_second_layout (void)
 {
@@ -172,7 +172,7 @@ test_second_layout (void)
   text = rlx_executable_describe_plan (other);
   g_test_message ("%s", text);
 
-  /* Which kernel is chosen, and so the layout, depends on the device. */
+  /* The chosen kernel, and so the layout, depends on the device. */
   if (plan_number (other, "relaid-bytes") > 0)
     {
       g_assert_cmpuint (plan_number (other, "relaid-bytes"), >=, WIDTH * WIDTH * 4);
@@ -186,7 +186,7 @@ test_second_layout (void)
     }
 }
 
-/* Whoever is first uploads, and nobody reads before that. */
+/* The first one uploads, and nobody reads before that. */
 static gpointer
 build_and_run (gpointer data)
 {
@@ -234,7 +234,7 @@ test_threads (void)
   free_weights (weights);
 }
 
-/* An upload that somebody gave up is made by the next. */
+/* An upload cancelled by one caller is done by the next. */
 static void
 test_cancelled (void)
 {
@@ -266,7 +266,7 @@ test_cancelled (void)
   g_assert_no_error (error);
   y = run_one (executable, x);
   g_clear_object (&executable);
-  /* What was compiled in spite of that belongs to the main context. */
+  /* If it was compiled nevertheless, the main context holds it. */
   for (guint i = 0; i < 100 && used () - before >= WIDTH * WIDTH * 4; i++)
     {
       while (g_main_context_iteration (NULL, FALSE))

@@ -14,7 +14,7 @@
 #define FLOAT 1
 #define INT64 7
 
-/* Takes the graph over. */
+/* Takes ownership of the graph. */
 static RlxModel *
 make_model (GByteArray *graph)
 {
@@ -34,7 +34,7 @@ known_ints (const char   *name,
   return onnx_tensor (name, INT64, (gint64[]) { (gint64) n }, 1, values, n * sizeof *values);
 }
 
-/* y = reshape (x, [shape (x)[0] · 2, -1]) + 1, all about the shape being computed */
+/* y = reshape (x, [shape (x)[0] · 2, -1]) + 1, where the shape is computed */
 static GByteArray *
 shape_graph (void)
 {
@@ -74,7 +74,7 @@ test_build (void)
   g_assert_cmpuint (n_dims, ==, 2);
   g_assert_cmpint (shape[0], ==, 6);
   g_assert_cmpint (shape[1], ==, 2);
-  /* Nothing of what computed the shape is left. */
+  /* Nothing that computed the shape remains. */
   text = rlx_graph_to_text (graph);
   g_assert_null (strstr (text, "gather"));
   g_assert_null (strstr (text, "concat"));
@@ -89,7 +89,7 @@ test_build (void)
   g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_NOT_FOUND);
 }
 
-/* All reasons are told, and what depends on a refused node adds none. */
+/* All reasons are reported, and nodes that depend on a rejected one add none. */
 static void
 test_refused (void)
 {
@@ -115,7 +115,7 @@ test_refused (void)
   g_assert_null (strstr (error->message, "“Relu”"));
 }
 
-/* A loop that adds 1, @steps times; below 0: for ever. */
+/* A loop that adds 1, @steps times; endless if negative. */
 static RlxModel *
 make_loop (gint64 steps)
 {
@@ -206,7 +206,7 @@ test_session (void)
   }
 }
 
-/* The shape is an input: its elements are part of what is compiled. */
+/* The shape is an input: its elements are constants of the compiled graph. */
 static void
 test_known_input (void)
 {
@@ -241,7 +241,7 @@ test_known_input (void)
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 3);
 }
 
-/* One model with a branch for each value of an input. */
+/* A model with a branch for each value of an input. */
 static void
 test_fixed_input (void)
 {
@@ -280,7 +280,8 @@ test_fixed_input (void)
   g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_DATA_TYPE);
 }
 
-/* Nodes that lack operands or results, of operators that are computed where these are known. */
+/* Nodes without operands or results, for operators that are evaluated if the operands are
+ * known. */
 static void
 test_operands (void)
 {
@@ -311,7 +312,7 @@ test_operands (void)
     }
 }
 
-/* From a file on disk to the result, without a call that waits. */
+/* From a file on disk to the result, without a blocking call. */
 static void
 test_async (void)
 {

@@ -70,15 +70,15 @@ test_gate (void)
   /* ties go to the smaller index */
   check_gate ("{'k': <int64 3>}", 8, equal, NULL, 3, (double[]) { 1 / 3.0, 1 / 3.0, 1 / 3.0 }, (double[]) { 0, 1, 2 });
   check_gate ("{'k': <int64 2>, 'groups': <int64 4>, 'top_groups': <int64 2>}", 8, equal, NULL, 2, (double[]) { 0.5, 0.5 }, (double[]) { 0, 1 });
-  /* the sum of the best two makes 4, 5 the best group, though 1 is the best expert */
+  /* the sums of the best two make 4 and 5 the best group, though 1 is the best expert */
   check_gate ("{'k': <int64 2>, 'groups': <int64 4>, 'top_groups': <int64 1>, 'scoring': <'sigmoid'>, 'scale': <2.0>}", 8, logits, NULL, 2,
               (double[]) { 1, 1 }, (double[]) { 4, 5 });
   check_gate ("{'k': <int64 3>, 'groups': <int64 4>, 'top_groups': <int64 2>, 'scoring': <'sigmoid'>, 'normalize': <false>}", 8, logits, NULL, 3,
               (double[]) { s3, s2, s2 }, (double[]) { 1, 4, 5 });
-  /* the bias is for the choice alone */
+  /* the bias affects only the choice */
   check_gate ("{'k': <int64 2>, 'scoring': <'sigmoid'>, 'normalize': <false>}", 8, logits, bias, 2, (double[]) { s0, s3 }, (double[]) { 2, 1 });
   check_gate ("{'k': <int64 2>}", 4, infinite, NULL, 2, (double[]) { 1, 0 }, (double[]) { 2, 0 });
-  /* NaN is chosen first, so that nobody overlooks it */
+  /* NaN is chosen first, so that it is noticed */
   check_gate ("{'k': <int64 2>, 'scoring': <'sigmoid'>, 'normalize': <false>}", 4, broken, NULL, 2, (double[]) { NAN, s3 }, (double[]) { 1, 2 });
 }
 
@@ -91,7 +91,7 @@ typedef struct
   gboolean bias;
 } Layer;
 
-/* Inputs of a graph, and what they get. */
+/* The inputs of a graph, and their tensors. */
 typedef struct
 {
   RlxGraph *graph;
@@ -135,7 +135,8 @@ add_random (Inputs     *self,
   return add_input (self, name, rlx_test_random (type, -size, size, g_rand_int (self->rand)));
 }
 
-/* Each row by the matrix of its expert, which has @n columns, or rows of packed numbers. */
+/* Each row times the matrix of its expert, which has @n columns, or rows of packed
+ * numbers. */
 static RlxNode *
 multiply (Inputs              *self,
           const Layer         *layer,
@@ -174,7 +175,7 @@ make_layer (Inputs              *self,
   g_autofree RlxNode **chosen = NULL, **sum = NULL;
   const gint64 apart[] = { layer->tokens, 1, layer->width }, each[] = { layer->tokens, layer->k, layer->width };
   const gint64 rows[] = { layer->tokens * layer->k, layer->width }, all[] = { layer->tokens * layer->k }, factors[] = { layer->tokens, layer->k, 1 };
-  /* packed numbers can be thousands, and scores of more than a few would all be 1, or as good as that */
+  /* packed numbers can be in the thousands, and scores of more than a few would all be nearly 1 */
   const double size = format != NULL ? 0x1p-10 : 1;
   RlxNode *x = add_random (self, "x", size, "f32[%d,%d]", (int) layer->tokens, (int) layer->width);
   RlxNode *router = add_random (self, "router", 4 / size / sqrt ((double) layer->width), "f32[%d,%d]", (int) layer->width, (int) layer->experts);
@@ -222,7 +223,7 @@ check_layer (const Layer         *layer,
   if (!rlx_reference_value_check (g_ptr_array_index (expected, 0), outputs[0], &check))
     g_test_fail_printf ("%s of %s: %" G_GSIZE_FORMAT " are wrong, element %" G_GSIZE_FORMAT " is %g instead of %g, with a bound of %g",
                         layer->gate, format ? format->name : "f32", check.n_wrong, check.first_wrong, check.got, check.expected, check.bound);
-  /* the choice of few tokens may be in doubt */
+  /* the choice for a few tokens may be ambiguous */
   g_assert_cmpuint (check.n_unknown, <=, (gsize) (layer->tokens * layer->width / 4));
 }
 
@@ -232,7 +233,7 @@ test_layer (gconstpointer data)
   check_layer (data, NULL);
 }
 
-/* Experts that stay packed: those of every type take long, each being a kernel of its own. */
+/* Experts that stay packed: testing all types takes long, as each is a kernel of its own. */
 static void
 test_packed_layer (gconstpointer data)
 {
@@ -257,7 +258,7 @@ test_values (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* on a line, two of them in one place: ties go to the smaller index */
+  /* on a line, two of them coincide: ties go to the smaller index */
   x = rlx_test_tensor ("f32[4,1]", (double[]) { 0, 1, 1, 3 });
   indices = rlx_test_run_op ("knn", 1, &x, PARSED ("{'k': <int64 3>}"));
   rlx_test_compare ("knn", indices, "i32[4,3]", (double[]) { 0, 1, 2, 1, 2, 0, 1, 2, 0, 3, 1, 2 }, 0, 0);
@@ -270,7 +271,7 @@ test_values (void)
   rlx_test_compare ("knn_from_distances", without, "i32[4,2]", (double[]) { 1, 2, 2, 0, 1, 0, 1, 2 }, 0, 0);
   g_object_unref (x);
 
-  /* NaN is the farthest; what is 0 has a cosine of 0 */
+  /* NaN is the farthest; the cosine of a zero vector is 0 */
   inputs[0] = rlx_test_tensor ("f32[2,2]", (double[]) { 0, 0, 1, 1 });
   inputs[1] = rlx_test_tensor ("f32[3,2]", (double[]) { NAN, 0, 2, 2, -1, -1 });
   g_clear_object (&indices);
@@ -284,7 +285,7 @@ test_values (void)
 
 /* ---- boxes ------------------------------------------------------------------------------------ */
 
-/* Corners in any order, a tie, a score of NaN, touching boxes, and fewer than there is room for. */
+/* Corners in any order, a tie, a NaN score, touching boxes, and fewer than there is room for. */
 static void
 test_boxes (void)
 {
@@ -312,7 +313,7 @@ test_boxes (void)
   g_object_unref (inputs[1]);
 }
 
-/* As many as there are in earnest, against some rows that are computed here. */
+/* Realistic numbers of points, compared with some rows computed here. */
 static void
 test_many (void)
 {

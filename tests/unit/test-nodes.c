@@ -34,7 +34,7 @@ count_one (gpointer  data,
   ++*(guint *) data;
 }
 
-/* A reference to a node keeps its graph, and all that is in it. */
+/* A reference to a node keeps its graph and everything in it. */
 static void
 test_node_keeps_graph (void)
 {
@@ -59,10 +59,10 @@ test_node_keeps_graph (void)
   g_assert_true (n == 1 && inputs[0] == x);
   x = rlx_node_neg (y, &error);
   g_assert_no_error (error);
-  /* from one node to the other */
+  /* from one node to another */
   g_set_object (&y, x);
   g_assert_cmpuint (n_gone, ==, 0);
-  /* several, in any order, and again */
+  /* several, in any order, and repeatedly */
   for (guint i = 0; i < 3; i++)
     {
       g_autoptr (RlxNode) first = g_list_model_get_item (G_LIST_MODEL (graph), 0);
@@ -125,7 +125,7 @@ hold_and_drop (gpointer data)
   return NULL;
 }
 
-/* Threads that have nothing but a node each take and drop references. */
+/* Threads that only have a node each take and drop references. */
 static void
 test_holders (void)
 {
@@ -153,7 +153,7 @@ test_holders (void)
 static void
 test_bare_node (void)
 {
-  /* A script can make one. */
+  /* A script can create one. */
   g_autoptr (GError) error = NULL;
   g_autoptr (RlxNode) node = g_object_new (RLX_TYPE_NODE, NULL);
   g_autofree char *text = rlx_node_to_string (node);
@@ -219,7 +219,7 @@ test_labels (void)
   rlx_node_set_name (y, long_text);
   g_assert_cmpuint (strlen (rlx_node_get_name (y)), ==, 255);
 
-  /* Cut where a character starts. */
+  /* Truncated at a character boundary. */
   for (guint i = 0; i < 100; i++)
     g_string_append (wide_text, "é😀");
   rlx_node_set_name (y, wide_text->str);
@@ -286,7 +286,7 @@ test_list_model (void)
   g_assert_cmpuint (changes.added, ==, 3);
   g_assert_cmpuint (changes.n_items, ==, 4);
 
-  /* The results are values of one node. */
+  /* The results belong to a single node. */
   rlx_node_set_name (nodes[1], "label");
   g_assert_cmpstr (rlx_node_get_name (nodes[2]), ==, "label");
   text = rlx_node_to_string (nodes[2]);

@@ -12,14 +12,14 @@
 #define INVALID RLX_GRAPH_ERROR_INVALID_ARGUMENT
 #define SHAPE RLX_GRAPH_ERROR_SHAPE
 
-/* What the op table states. */
+/* As the operator table states. */
 #define SOFTMAX_RELATIVE 3e-6
 #define SOFTMAX_ABSOLUTE 1e-7
 #define LOG_SOFTMAX_RELATIVE 2e-6
 #define LOG_SOFTMAX_ABSOLUTE 3e-6
 #define NORM 2e-6
 
-/* A row of a tensor, as the list of its elements' places. */
+/* The rows of a tensor, as lists of the indices of their elements. */
 typedef struct
 {
   gsize n_rows;
@@ -61,7 +61,7 @@ rows_init (Rows         *rows,
   for (gsize i = 0; i < n_axes; i++)
     rows->n_columns *= shape[axes[i] < 0 ? axes[i] + (gint64) n_dims : axes[i]];
 
-  /* Columns in the order of the axes given: that of scale and bias. */
+  /* Columns in the order of the given axes: that of scale and bias. */
   rows->places = g_new (gsize, MAX (n, 1));
   if (n == 0)
     return;
@@ -133,7 +133,7 @@ check_softmax (RlxTensor *x,
         {
           softmax[places[c]] = exp (values[places[c]] - largest) / sum;
           logarithm[places[c]] = values[places[c]] - largest - log (sum);
-          /* beyond what f32 holds */
+          /* out of the range of f32 */
           if (softmax[places[c]] < 1e-37)
             softmax[places[c]] = 0;
           if (logarithm[places[c]] < -3.5e38)
@@ -219,7 +219,7 @@ test_softmax_large (void)
     check_softmax (x, 0);
   }
   {
-    /* more workgroups than one dimension of the grid has, on some devices */
+    /* more workgroups than one dimension of the grid has on some devices */
     g_autoptr (RlxTensor) x = rlx_test_random ("f32[300000,3]", -10, 10, 2);
 
     check_softmax (x, 1);
@@ -238,7 +238,7 @@ test_softmax_special (void)
     return;
 
   {
-    /* far from zero, far apart, masked, masked fully, infinite, not a number */
+    /* far from zero, far apart, masked, fully masked, infinite, NaN */
     g_autoptr (RlxTensor) x = rlx_test_tensor ("f32[8,4]", (double[]) {
       1e30, 1e30, 1e30, 1e30,
       3e38, -3e38, 0, 1,
@@ -459,7 +459,7 @@ test_norm_axes (void)
   }
 }
 
-/* What is common to a row must not eat up its variance. */
+/* A common offset of a row must not swamp its variance. */
 static void
 test_norm_offset (void)
 {
@@ -478,7 +478,7 @@ test_norm_offset (void)
     }
 
   {
-    /* The first element of a row is far away from the others. */
+    /* The first element of a row is far from the others. */
     g_autofree double *values = g_new (double, 20 * 500);
     g_autoptr (RlxTensor) x = NULL;
 
@@ -504,14 +504,14 @@ test_norm_special (void)
     check_norm ("rms_norm", x, 1, (gint64[]) { 1 }, 0.0, NULL, NULL);
   }
   {
-    /* epsilon is what counts */
+    /* epsilon dominates */
     g_autoptr (RlxTensor) x = rlx_test_random ("f32[20,64]", -1e-4, 1e-4, 1);
 
     check_norm ("layer_norm", x, 1, (gint64[]) { 1 }, 1e-2, NULL, NULL);
     check_norm ("rms_norm", x, 1, (gint64[]) { 1 }, 1e-2, NULL, NULL);
   }
   {
-    /* an operand in two roles */
+    /* one operand in two roles */
     g_autoptr (RlxTensor) x = rlx_test_random ("f32[40]", -1, 1, 5);
     g_autofree double *values = rlx_test_get_values (x);
     g_autofree double *expected = g_new (double, 40);
@@ -567,7 +567,7 @@ test_norm_large (void)
   }
 }
 
-/* Results that take over the memory of what they are made from. */
+/* Results that reuse the memory of their operands. */
 static void
 test_in_place (void)
 {

@@ -16,8 +16,8 @@
 #define SHAPE RLX_GRAPH_ERROR_SHAPE
 #define TYPE RLX_GRAPH_ERROR_DATA_TYPE
 
-/* @op of random operands, the first one between @least and @greatest; "-" is an
- * operand left out. All results are within the reference's bounds. */
+/* @op on random operands, the first one between @least and @greatest; "-" is an omitted
+ * operand. All results must be within the reference's bounds. */
 static void
 check (const char *op,
        const char *types,
@@ -189,7 +189,7 @@ test_other_rules (void)
 
 /* ---- values ---------------------------------------------------------------------------- */
 
-/* All norms share their kernels: one that has everything stands for them. */
+/* All norms share their kernels: one with all options represents them. */
 static void
 test_lengths (void)
 {
@@ -215,7 +215,7 @@ test_images (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* few channels of many pixels, in either layout */
+  /* few channels with many pixels, in either layout */
   check ("instance_norm", "f32[1,3,300,301] f32[3] f32[3]", "@a{sv} {}", -1, 3);
   check ("group_norm", "f32[1,70,71,8] f32[8] f32[2]", "{'groups': <int64 2>, 'layout': <'channels-last'>}", -1, 3);
   check ("group_norm", "f32[2,6,5,4] f32[3] f32[3]", "{'groups': <int64 3>}", -1, 3);
@@ -224,7 +224,7 @@ test_images (void)
   check ("batch_norm", "f16[2,50,51,3] f16[3] f16[3] - f16[3]", "{'axis': <int64 -1>}", -1, 3);
 }
 
-/* What all elements have in common must not eat up their variance. */
+/* A common offset of all elements must not swamp their variance. */
 static void
 test_offset (void)
 {
@@ -257,7 +257,7 @@ test_large (void)
   check ("residual_rms_norm", "f32[1000000] f32[1] f32[1000000]", "@a{sv} {}", 4, 6);
 }
 
-/* Rows that are cut into parts, some of which have nothing to say. */
+/* Rows that are split, with some parts that contribute nothing. */
 static void
 test_softmax_parts (void)
 {
@@ -271,7 +271,7 @@ test_softmax_parts (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* half of the elements, none, a NaN in one place, all the same */
+  /* half of the elements, none, a single NaN, all equal */
   for (int i = 0; i < N; i++)
     {
       values[i] = i < N / 2 ? -INFINITY : -100;
@@ -295,7 +295,7 @@ test_softmax_parts (void)
     }
 }
 
-/* An infinity or a NaN makes all of its row NaN, however rows are shared out. */
+/* An infinity or a NaN makes its whole row NaN, however rows are split. */
 static void
 test_special (void)
 {
@@ -347,8 +347,7 @@ test_lp_special (void)
     }
 }
 
-/* A batch_norm whose moments are known is one kernel together with what is
- * behind it. */
+/* A batch_norm with known moments is fused with what follows it. */
 static void
 test_fusion (void)
 {
@@ -379,7 +378,7 @@ test_fusion (void)
   g_assert_cmpuint (rlx_executable_get_n_dispatches (executable), ==, 1);
 }
 
-/* The halves of one tensor are read where they are. */
+/* The halves of a tensor are read in place. */
 static void
 test_gates (void)
 {
@@ -420,8 +419,8 @@ test_gates (void)
     }
 }
 
-/* What is added to a norm of long rows takes nearly all bindings there are, and what the
- * rows come down to one more. */
+/* Operands added to a norm of long rows take nearly all available bindings, and the
+ * partial results one more. */
 static void
 test_many_operands (void)
 {
@@ -460,12 +459,12 @@ test_many_operands (void)
   outputs = rlx_test_run_graph (g_object_ref (graph), inputs->len, (RlxTensor **) inputs->pdata, &n_outputs);
   if (outputs == NULL)
     return;
-  /* each sum is below 512 and rounded once; of the norm that is its epsilon and bound */
+  /* each sum is below 512 and rounded once; plus the norm's epsilon and bound */
   rlx_test_compare ("rms_norm", outputs[0], "f32[1,20000]", expected, N * 0x1p-16 + 4e-6, 0);
   g_object_unref (outputs[0]);
 }
 
-/* Halves of words, each inside of several conditions: a driver lost some of them. */
+/* Stores of half words within nested conditions: a driver lost some of them. */
 static void
 test_stores (void)
 {
@@ -508,12 +507,12 @@ test_stores (void)
   g_assert_no_error (error);
   outputs = rlx_executable_run (executable, &x, 1, NULL, NULL, &error);
   g_assert_no_error (error);
-  /* That of rounding to f16 before cos, too, where nothing is fused. */
+  /* Also that of rounding to f16 before cos, if nothing is fused. */
   rlx_test_compare ("stores", outputs[0], "f16[17,2,63]", expected, 2e-3, 0);
 }
 
-/* The same in a loop inside of a condition, where the result takes the place of the
- * operand: what is lost is the operand's then. */
+/* The same in a loop within a condition, where the result reuses the operand's memory: a
+ * lost store leaves the operand. */
 static void
 test_softmax_stores (void)
 {

@@ -110,7 +110,7 @@ test_save (Fixture       *fixture,
   g_assert_no_error (error);
   g_assert_true (rlx_tensor_equal (back, fixture->tensor));
 
-  /* Over what is there. */
+  /* Overwrites an existing file. */
   g_assert_true (rlx_tensor_save_npy (scalar, file, NULL, &error));
   g_assert_no_error (error);
   again = rlx_tensor_load_npy (file, NULL, &error);
@@ -151,7 +151,7 @@ test_not_a_file (Fixture       *fixture,
   if (g_file_query_exists (zero, NULL))
     assert_not_loaded (zero, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE, NULL);
 
-  /* A link to a good file is as good as the file. */
+  /* A link to a valid file works like the file. */
   g_assert_true (rlx_tensor_save_npy (fixture->tensor, real, NULL, &error));
   g_assert_cmpint (symlink ("real", g_file_peek_path (link)), ==, 0);
   tensor = rlx_tensor_load_npy (link, NULL, &error);
@@ -168,13 +168,13 @@ test_not_a_file (Fixture       *fixture,
   g_assert_error (error, G_IO_ERROR, G_IO_ERROR_NOT_REGULAR_FILE);
 }
 
-/* Files that claim, or have, far more than is wanted. */
+/* Files that claim to be, or are, far too large. */
 static void
 test_huge (Fixture       *fixture,
            gconstpointer  data G_GNUC_UNUSED)
 {
   g_autoptr (GFile) file = file_in (fixture, "huge.npy");
-  /* 32 GiB, of which nothing is there. */
+  /* 32 GiB, none of which is there. */
   g_autoptr (GBytes) claim = make_simple (NATIVE "u8", "True", "(65535, 65537)", NULL, 0);
   g_autoptr (GBytes) small = make_simple ("|u1", "False", "(5,)", NULL, 0);
 
@@ -182,7 +182,7 @@ test_huge (Fixture       *fixture,
                                       (gssize) g_bytes_get_size (claim), NULL));
   assert_not_loaded (file, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED, "34359738360");
 
-  /* A terabyte of holes. */
+  /* A sparse terabyte. */
   g_assert_true (g_file_set_contents (g_file_peek_path (file), g_bytes_get_data (small, NULL),
                                       (gssize) g_bytes_get_size (small), NULL));
   if (truncate (g_file_peek_path (file), (off_t) 1 << 40) != 0)
@@ -223,7 +223,7 @@ test_cancelled (Fixture       *fixture,
   g_assert_cmpuint (count_files (fixture->folder), ==, 1);
 }
 
-/* The disk is full half-way; what was there must still be there. */
+/* The disk is full half-way; the old contents must be preserved. */
 static void
 test_disk_full_child (void)
 {
@@ -265,7 +265,7 @@ test_disk_full (void)
   g_test_trap_assert_passed ();
 }
 
-/* Too little memory for what is in a file, and for a second copy of it. */
+/* Too little memory for the contents of a file, and for a second copy of it. */
 static void
 test_memory_child (void)
 {
@@ -286,7 +286,7 @@ test_memory_child (void)
       g_autoptr (GBytes) whole = NULL;
       g_autoptr (GError) error = NULL;
 
-      /* So that a copy is needed in either order. */
+      /* So that a copy is needed for either byte order. */
       g_assert_cmpuint (g_bytes_get_size (header) % 4, !=, 0);
 
       g_assert_true (g_file_set_contents (g_file_peek_path (file), g_bytes_get_data (header, NULL),
@@ -323,7 +323,7 @@ test_memory (void)
 
 /* ---- files that change while they are read ------------------------------ */
 
-/* Says that it has as many bytes as are wanted, and has fewer. */
+/* Claims to be as long as expected, and is shorter. */
 typedef struct
 {
   GFileInputStream parent_instance;
@@ -340,7 +340,7 @@ typedef struct
   GObject parent_instance;
   GBytes *bytes;
   goffset size;                /* negative: unknown */
-  gboolean fails;              /* at the end, instead of ending */
+  gboolean fails;              /* with an error at the end instead of end of file */
   gboolean cannot_open;
   GCancellable *cancellable;   /* cancelled by the first read */
 } OddFile;
@@ -365,7 +365,7 @@ odd_stream_read (GInputStream  *stream,
   OddStream *self = (OddStream *) stream;
   gsize size;
   const guint8 *data = g_bytes_get_data (self->bytes, &size);
-  /* In small pieces, as a pipe to a remote file may give it. */
+  /* In small chunks, as a remote file may be read. */
   gsize n = MIN (MIN (count, 7), size - self->position);
 
   if (self->cancellable != NULL)
@@ -482,7 +482,7 @@ test_changing (Fixture       *fixture,
   g_assert_no_error (error);
   g_assert_true (rlx_tensor_equal (tensor, fixture->tensor));
 
-  /* It ends early in each of its parts, although its size was right. */
+  /* It ends early at each position, although its size was right. */
   for (gsize n = 0; n < size; n++)
     {
       g_autoptr (GBytes) part = g_bytes_new_from_bytes (whole, 0, n);
@@ -507,7 +507,7 @@ test_changing (Fixture       *fixture,
   assert_not_loaded (file, G_IO_ERROR, G_IO_ERROR_PERMISSION_DENIED, "Denied");
 }
 
-/* No descriptor stays open, whatever happens. */
+/* No descriptor is leaked, whatever happens. */
 static void
 test_descriptors (Fixture       *fixture,
                   gconstpointer  data G_GNUC_UNUSED)

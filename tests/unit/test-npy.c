@@ -14,7 +14,7 @@ assert_text (RlxTensor  *tensor,
   g_assert_cmpstr (text, ==, expected);
 }
 
-/* Reads from memory and from a file, which must come to the same. */
+/* Reads from memory and from a file, which must agree. */
 static RlxTensor *
 read_both (GBytes  *bytes,
            GError **error)
@@ -47,7 +47,7 @@ read_both (GBytes  *bytes,
   g_assert_null (from_file);
   g_assert_nonnull (memory_error);
   g_assert_error (file_error, memory_error->domain, memory_error->code);
-  /* A file is named in front of the same message. */
+  /* The message is the same, prefixed with the name of the file. */
   g_assert_true (g_str_has_suffix (file_error->message, memory_error->message));
   g_assert_true (g_utf8_validate (memory_error->message, -1, NULL));
   g_propagate_error (error, g_steal_pointer (&memory_error));
@@ -57,7 +57,7 @@ read_both (GBytes  *bytes,
 
 /* ---- what is right ------------------------------------------------------ */
 
-/* Byte for byte what numpy writes. */
+/* Byte for byte as numpy writes it. */
 static void
 test_numpy_bytes (void)
 {
@@ -128,7 +128,7 @@ test_round_trip (void)
       }
 }
 
-/* Elements of 4 bits get a byte each. */
+/* Elements of 4 bits take a byte each. */
 static void
 test_half_bytes (void)
 {
@@ -148,7 +148,7 @@ test_half_bytes (void)
   g_assert_true (rlx_tensor_equal (c_back, d));
 }
 
-/* Reading from memory does not copy what is aligned. */
+/* Reading from memory does not copy aligned data. */
 static void
 test_shared (void)
 {
@@ -162,7 +162,7 @@ test_shared (void)
   g_assert_true (rlx_tensor_peek_data (back) ==
                  (const guint8 *) g_bytes_get_data (npy, NULL) + g_bytes_get_size (npy) - 12);
 
-  /* But the elements of a file can also be anywhere. */
+  /* But the elements of a file can be at any offset. */
   for (guint spaces = 0; spaces < 8; spaces++)
     {
       g_autofree char *text = g_strdup_printf ("{'descr': '" NATIVE "u8', 'fortran_order': False, 'shape': (2,)}%*s\n", (int) spaces, "");
@@ -247,8 +247,8 @@ test_data_types (void)
       }
 }
 
-/* Types that numpy has and the library has not: wider ones hold integers of 16 bits, and
- * nothing holds the others. */
+/* Types that numpy has and the library lacks: 16-bit integers become wider ones, and the
+ * others are unsupported. */
 static void
 test_other_types (void)
 {
@@ -256,7 +256,7 @@ test_other_types (void)
   {
     const char *descr;
     gsize size;
-    const char *text;          /* or NULL, and the name in the message */
+    const char *text;          /* or NULL, and the type's name in the message */
     const char *name;
   } cases[] = {
     { NATIVE "i2", 2, "-2", NULL },
@@ -295,7 +295,7 @@ test_bool_bytes (void)
   g_assert_cmpmem (rlx_tensor_peek_data (tensor), 4, "\0\1\1\1", 4);
 }
 
-/* Each element tells its place: 100 i + 10 j + k. */
+/* Each element encodes its indices: 100 i + 10 j + k. */
 static void
 test_fortran_order (void)
 {
@@ -329,7 +329,7 @@ test_fortran_order (void)
       g_assert_true (rlx_tensor_equal (c, read));
     }
 
-  /* The shapes for which there is nothing to do. */
+  /* Shapes that need no reordering. */
   {
     g_autoptr (GBytes) vector = make_simple ("|u1", "True", "(3,)", "\1\2\3", 3);
     g_autoptr (GBytes) scalar = make_simple ("|u1", "True", "()", "\7", 1);
@@ -471,7 +471,7 @@ test_bad_texts (void)
         g_clear_error (&error);
       }
 
-  /* With NULs, which a string literal would end at. */
+  /* With NUL bytes, where a string literal would end. */
   {
     static const char nul[] = "{" D ", " F ", " S "}\0\0\0\n";
     static const char nul_inside[] = "{" D ", " F ", 'sha\0pe': (1,)}\n";
@@ -531,7 +531,7 @@ test_bad_prefix (void)
     }
 }
 
-/* The longest header there may be, and one byte more. */
+/* The longest valid header, and one byte more. */
 static void
 test_long_text (void)
 {
@@ -565,7 +565,7 @@ test_long_text (void)
     }
 }
 
-/* Every beginning of a good file, and everything that can follow it. */
+/* Every prefix of a valid file, and everything that can follow it. */
 static void
 test_truncated (void)
 {
@@ -582,7 +582,7 @@ test_truncated (void)
 
       for (gsize n = 0; n < size; n++)
         {
-          /* In memory of its own, so that a read beyond the end is seen. */
+          /* A separate allocation, so that a read beyond the end is detected. */
           g_autoptr (GBytes) part = g_bytes_new (longer, n);
 
           g_assert_null (read_both (part, &error));
@@ -602,8 +602,8 @@ test_truncated (void)
     }
 }
 
-/* What happens to a file with one wrong bit must be defined: a tensor that fits
- * the file, or an error. */
+/* Reading a file with a flipped bit must be well-defined: a tensor that fits the file, or
+ * an error. */
 static void
 test_bit_flips (void)
 {

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LARGE (1 << 20)      /* elements: far beyond what is kept for the next tensor */
+#define LARGE (1 << 20)      /* elements: far too large to be kept for the next tensor */
 
 static RlxGpuCounters
 count (void)
@@ -23,7 +23,7 @@ count (void)
   return counters;
 }
 
-/* y = x · @factor + 1, element by element. */
+/* y = x · @factor + 1, element-wise. */
 static RlxExecutable *
 affine (RlxDevice  *device,
         RlxDataType data_type,
@@ -54,7 +54,7 @@ stay (RlxExecutable *executable,
   return g_object_ref (outputs[0]);
 }
 
-/* A chain of 100 runs: one input goes up, one result comes down, one wait. */
+/* A chain of 100 runs: one upload, one read-back, one wait. */
 static void
 test_chain (void)
 {
@@ -82,7 +82,7 @@ test_chain (void)
   g_assert_cmpuint (after.uploaded_bytes - before.uploaded_bytes, ==, 16);
   g_assert_cmpuint (after.downloads, ==, before.downloads);
   g_assert_cmpuint (after.waits, ==, before.waits);
-  /* Memory goes from one tensor to the next; at most 16 runs wait in the queue. */
+  /* Tensors pass memory on to the next ones; at most 16 runs wait in the queue. */
   g_assert_cmpuint (after.buffers - before.buffers, <=, 20);
 
   g_assert_true (rlx_tensor_fetch (x, NULL, &error));
@@ -93,12 +93,12 @@ test_chain (void)
   g_assert_cmpuint (after.waits - before.waits, ==, 1);
   assert_values (x, "[2, 2, 2, 2]");
 
-  /* What is here is not fetched again. */
+  /* Fetched data is not fetched again. */
   g_assert_true (rlx_tensor_fetch (x, NULL, &error));
   g_assert_cmpuint (count ().downloads, ==, after.downloads);
 }
 
-/* More runs than are left to the GPU at a time. */
+/* More runs than are queued on the GPU at a time. */
 static void
 test_many (void)
 {
@@ -124,7 +124,7 @@ test_many (void)
   assert_values (x, "[1000, 1007]");
 }
 
-/* Two networks one behind the other, and a third that reads both: nothing comes down in between. */
+/* Two networks in sequence, and a third that reads both: without read-backs in between. */
 static void
 test_models (void)
 {
@@ -161,7 +161,8 @@ test_models (void)
     }
 }
 
-/* The same tensor again is not uploaded again, in memory that the run might have liked to reuse. */
+/* A tensor used again is not uploaded again, and stays out of memory that the run could have
+ * reused. */
 static void
 test_again (void)
 {
@@ -191,7 +192,7 @@ test_again (void)
   assert_values (y, "[3, 5, 7, 9]");
 }
 
-/* New parameters are computed with in memory where inputs are. */
+/* Computations on new parameters reuse the memory of inputs. */
 static void
 test_prologue (void)
 {
@@ -205,7 +206,7 @@ test_prologue (void)
   if (rlx_test_device () == NULL)
     return;
   p = rlx_graph_parameter (graph, "p", RLX_DATA_TYPE_F32, &n, 1, NULL);
-  /* Several steps over parameters alone. */
+  /* Several steps that depend on parameters only. */
   p = rlx_node_cumsum (rlx_node_cumsum (p, 0, NULL, NULL), 0, NULL, NULL);
   rlx_graph_output (graph, "y", rlx_node_add (rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, &n, 1, NULL), p, NULL), NULL);
   executable = compile (graph);
@@ -221,7 +222,7 @@ test_prologue (void)
     }
 }
 
-/* Counted while it is there, and not a moment longer. */
+/* Counted as long as it exists, and not a moment longer. */
 static void
 test_memory (void)
 {
@@ -257,7 +258,8 @@ test_memory (void)
   g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (reshaped, 5), 2 * rlx_tensor_get_value (x, 5) + 1, 1e-6);
   g_clear_object (&reshaped);
 
-  /* Small ones are kept for the next, and count as free. What the fetch went through may be kept, too. */
+  /* Small ones are kept for reuse, and count as free. The staging buffer of the fetch may be kept,
+   * too. */
   before = rlx_device_get_memory_used (device);
   small = rlx_test_tensor ("f32[2]", (double[]) { 1, 2 });
   up = rlx_device_upload (device, small, NULL, &error);
@@ -267,7 +269,7 @@ test_memory (void)
   g_assert_cmpuint (rlx_device_get_memory_used (device), <=, before + (128 << 10));
 }
 
-/* Each type comes back as it went up, 64-bit integers and odd sizes too. */
+/* Each type makes a round trip, also 64-bit integers and odd sizes. */
 static void
 test_types (void)
 {
@@ -305,7 +307,7 @@ test_types (void)
     }
 }
 
-/* States are updated by runs that nobody waits for, and inputs in memory of the host are not
+/* Runs that nobody waits for update the states, and inputs in host memory are not
  * overwritten under them. */
 static void
 test_order (void)
@@ -340,7 +342,7 @@ test_order (void)
   for (guint j = 0; j < n; j++)
     g_assert_cmpfloat (rlx_tensor_get_value (total, j), ==, 210);
 
-  /* A state is not written while a run that was left reads it. */
+  /* A state is not written while a run that nobody waits for reads it. */
   for (guint i = 0; i < 10; i++)
     {
       g_autoptr(RlxTensor) y = stay (executable, zeros);
@@ -365,7 +367,7 @@ fail (RlxGpu  *gpu G_GNUC_UNUSED,
   rlx_tensor_set_failed (failure->tensor, failure->error);
 }
 
-/* What goes wrong in a run that nobody waits for is told to whoever wants its outputs, and to nobody else. */
+/* An error in a run that nobody waits for is reported to users of its outputs, and to nobody else. */
 static void
 test_left (void)
 {
@@ -380,7 +382,7 @@ test_left (void)
   x = floats ("f32[2]", (float[]) { 1, 2 });
   failure.tensor = y = stay (executable, x);
   rlx_gpu_invoke_sync (rlx_device_get_gpu (rlx_test_device ()), fail, &failure);
-  /* Two at least that nobody waits for, one behind the other. */
+  /* At least two that nobody waits for, in sequence. */
   wrong = stay (executable, y);
   after = stay (executable, wrong);
   right = stay (executable, x);
@@ -510,7 +512,7 @@ test_other_device (void)
   g_assert_nonnull (strstr (error->message, "“x” is on another device"));
   g_clear_error (&error);
 
-  /* Once it is here, it can go anywhere. */
+  /* Once fetched, it can go anywhere. */
   up = rlx_device_upload (other, y, NULL, &error);
   g_assert_no_error (error);
   g_assert_true (rlx_tensor_get_device (up) == other);
@@ -558,13 +560,13 @@ test_lost (void)
   g_assert_null (rlx_graph_constant (graph, z, &error));
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_INVALID_ARGUMENT);
 
-  /* Calls without a place for an error. */
+  /* Calls without a GError argument. */
   g_assert_null (rlx_tensor_get_bytes (z));
   g_assert_true (isnan (rlx_tensor_get_value (z, 0)));
   g_assert_false (rlx_tensor_equal (z, z));
   text = rlx_tensor_to_string (z);
   g_assert_nonnull (strstr (text, "pulled out"));
-  /* What was fetched before is still there. */
+  /* Data fetched before is still there. */
   assert_values (y, "[3, 5]");
 }
 
@@ -587,7 +589,7 @@ apply (const char *op,
   return g_object_ref (outputs[0]);
 }
 
-/* Compiled once for each kind of call; what was computed is not brought back before somebody asks. */
+/* Compiled once per kind of call; results are not read back until requested. */
 static void
 test_apply (void)
 {
@@ -627,7 +629,7 @@ test_apply (void)
   assert_values (product, "[1, 0, 0, 4]");
 }
 
-/* Bounded, and the oldest go first. */
+/* Limited in number, and the oldest are dropped first. */
 static void
 test_apply_bounded (void)
 {
@@ -692,7 +694,7 @@ test_apply_errors (void)
   assert_values (wait.tensor, "[2, 4]");
   g_clear_object (&wait.tensor);
 
-  /* What a device keeps does not keep the device. */
+  /* The device's caches do not keep it alive. */
   device = rlx_device_open (NULL, NULL, &error);
   g_assert_no_error (error);
   outputs = rlx_device_apply (device, "add", (RlxTensor *[]) { a, a }, 2, NULL, NULL, NULL, &error);

@@ -40,7 +40,7 @@ check_error (GError       *error,
   g_assert_cmpuint (strlen (error->message), <, 2000);
 }
 
-/* Takes the model over. */
+/* Takes ownership of the model. */
 static void
 check_refused (const char   *name,
                GByteArray   *model,
@@ -55,7 +55,7 @@ check_refused (const char   *name,
   check_error (error, name, code, words);
 }
 
-/* y = x + w, and z, which is said to be there when @wants_z */
+/* y = x + w, and z, which is declared present if @wants_z is set */
 static GByteArray *
 simple_graph (void)
 {
@@ -96,7 +96,7 @@ test_contents (void)
   proto_put_text (pair, 1, "key");
   proto_put_text (pair, 2, "value");
   proto_put_message (model, 14, pair);
-  /* Fields that nobody knows. */
+  /* Unknown fields. */
   proto_put_int (model, 63, -1);
   proto_put_bytes (model, 1000, "abc", 3);
   proto_put_float (model, 1001, 1);
@@ -137,7 +137,7 @@ test_contents (void)
   g_assert_cmpstr (node->outputs[0], ==, "y");
 }
 
-/* Every file that ends too early. */
+/* Every truncated file. */
 static void
 test_truncated (void)
 {
@@ -150,7 +150,7 @@ test_truncated (void)
       g_autoptr(RlxOnnx) onnx = open_bytes (cut, NULL, &error);
 
       g_assert_null (onnx);
-      /* Between two fields of the model it is only that some are not there. */
+      /* Cut between two fields of the model, some are merely missing. */
       if (!g_error_matches (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_PARSE) || strstr (error->message, "is missing") == NULL)
         check_error (error, "cut", RLX_MODEL_ERROR_TRUNCATED, "At byte|the file ends in");
     }
@@ -272,7 +272,7 @@ test_names (void)
   onnx_add_tensor (graph, onnx_tensor (NULL, 1, NULL, 0, "0000", 4));
   check_refused ("no name", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "an initialiser has no name");
 
-  /* Graphs in attributes see what is around them, and nothing else. */
+  /* Graphs in attributes see the names around them, and no others. */
   branch = g_byte_array_new ();
   onnx_add_node (branch, "Abs", "nowhere", "b", NULL);
   onnx_add_output (branch, "b", 1, NULL);
@@ -303,7 +303,7 @@ test_order (void)
   onnx_add_output (branch, "b", 1, NULL);
   onnx_add_input (graph, "x", 1, "3");
   onnx_add_node (graph, "Add", "c n", "y", NULL);
-  /* It needs a, which is used in a graph within it. */
+  /* It needs a, which is used in a nested graph. */
   onnx_add_node (graph, "If", "x", "c", onnx_attr_graph ("then_branch", branch), NULL);
   onnx_add_node (graph, "Abs", "n", "a", NULL);
   onnx_add_node (graph, "Neg", "x", "n", NULL);
@@ -321,7 +321,7 @@ test_order (void)
 
 /* ---- tensors ------------------------------------------------------------------------------------- */
 
-/* Takes the tensor over. */
+/* Takes ownership of the tensor. */
 static GByteArray *
 model_with (GByteArray *tensor)
 {
@@ -370,7 +370,7 @@ test_tensors (void)
   check_refused ("no type", model_with (tensor), RLX_MODEL_ERROR_PARSE, "TensorProto.data_type is missing");
 }
 
-/* Elements that are not raw. */
+/* Elements other than raw data. */
 static void
 test_elements (void)
 {
@@ -411,7 +411,7 @@ test_elements (void)
     }
 }
 
-/* Counts are seen when elements are read. */
+/* Counts are checked when elements are read. */
 static void
 test_counts (void)
 {
@@ -461,7 +461,8 @@ external_tensor (const char *location,
   return tensor;
 }
 
-/* The first initialiser of a model, whose elements are in another file. Takes @tensor. */
+/* The first initialiser of a model, whose elements are in another file. Takes ownership
+ * of @tensor. */
 static RlxTensor *
 load_external (GByteArray *tensor,
                const char *folder,
@@ -546,7 +547,7 @@ test_external (void)
       if (strstr (error->message, words[g_strv_length (words) - 1]) == NULL)
         g_error ("%s: %s", refused[i].location, error->message);
     }
-  /* What has two names may be somebody else's. */
+  /* A file with two hard links may belong to somebody else. */
   g_assert_cmpint (link (weights, hard), ==, 0);
   {
     g_autoptr(GError) error = NULL;
@@ -566,7 +567,7 @@ test_external (void)
 
 /* ---- much of everything -------------------------------------------------------------------------- */
 
-/* Opens a large file, which must fail, and looks at the memory it took. */
+/* Opens a large file, which must fail, and checks the memory used. */
 static void
 check_large (const char   *name,
              GByteArray   *model,
@@ -585,7 +586,7 @@ test_many (void)
 {
   GByteArray *graph, *nodes, *inner;
 
-  /* Nodes that are as small as can be, of which the last one is wrong. */
+  /* Nodes of minimal size, the last of which is invalid. */
   graph = g_byte_array_new ();
   onnx_add_input (graph, "x", 1, "3");
   nodes = graph;
@@ -599,7 +600,7 @@ test_many (void)
   onnx_add_node (nodes, "A", "q", "y", NULL);
   check_large ("many nodes", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “q”");
 
-  /* In reverse order, and in a circle. */
+  /* In reverse order, and in a cycle. */
   graph = g_byte_array_new ();
   for (guint i = 0; i < 200000; i++)
     {
@@ -624,7 +625,7 @@ test_many (void)
   onnx_add_output (graph, "z", 1, "3");
   check_large ("many inputs", onnx_model (graph, 17), RLX_MODEL_ERROR_PARSE, "nothing computes the value “z”");
 
-  /* Dimensions without end. */
+  /* An endless list of dimensions. */
   inner = g_byte_array_new ();
   for (guint i = 0; i < 1000000; i++)
     proto_put_message (inner, 1, g_byte_array_new ());
@@ -652,7 +653,7 @@ test_deep (void)
 {
   GByteArray *graph = g_byte_array_new ();
 
-  /* Far more than the limit. The time to make them grows with the square of it. */
+  /* Far beyond the limit. The time to build them is quadratic. */
   for (guint i = 0; i < 4000; i++)
     {
       GByteArray *outer = g_byte_array_new ();

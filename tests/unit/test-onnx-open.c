@@ -37,7 +37,7 @@ load (GByteArray *graph)
   return model;
 }
 
-/* One output of a run with the input "x". */
+/* Checks an output of a run with the input "x". */
 static void
 check (RlxSession   *session,
        const char   *type,
@@ -58,7 +58,7 @@ check (RlxSession   *session,
 
 #define NUMBERS(...) ((const double[]) { __VA_ARGS__ })
 
-/* As many as there are, from one executable; and what can be computed from them. */
+/* Results of any length from a single executable; and what can be computed from them. */
 static void
 test_non_zero (void)
 {
@@ -99,14 +99,14 @@ test_non_zero (void)
   check (session, "f32[2,3]", NUMBERS (0, 0, 0, 0, 0, 0), 2, "i64[2]", NUMBERS (0, 2));
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
 
-  /* The graph has the largest sizes, and tells those that count. */
+  /* The graph has the maximum sizes, and outputs the actual ones. */
   built = rlx_model_build (model, NULL, NULL, &error);
   g_assert_no_error (error);
   names = rlx_graph_dup_output_names (built);
   g_assert_cmpstrv (names, ((const char *[]) { "places", "places.1", "values", "values.0", "shape", "first", "first.0", NULL }));
 }
 
-/* Along an axis, by conditions that are fewer than elements. */
+/* Along an axis, with fewer conditions than elements. */
 static void
 test_compress (void)
 {
@@ -138,7 +138,7 @@ test_compress (void)
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
 }
 
-/* The end of a detector: indices, and the boxes that they stand for. */
+/* The end of a detector: indices, and the boxes that they select. */
 static void
 test_detector (void)
 {
@@ -177,7 +177,7 @@ test_detector (void)
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
 }
 
-/* Doubles x until its sum is above 20, six times at most. */
+/* Doubles x until its sum is above 20, at most six times. */
 static GByteArray *
 loop_graph (gboolean grows)
 {
@@ -204,7 +204,7 @@ loop_graph (gboolean grows)
   return graph;
 }
 
-/* As many steps as the data says, up to a limit. */
+/* A data-dependent number of steps, up to a limit. */
 static void
 test_loop (void)
 {
@@ -224,7 +224,7 @@ test_loop (void)
   session = rlx_session_new (model, rlx_test_device (), NULL);
   check (session, "f32[2]", NUMBERS (1, 2), 0, "f32[2]", NUMBERS (8, 16));
   check (session, "f32[2]", NUMBERS (1, 2), 1, "f32[3,2]", NUMBERS (1, 2, 2, 4, 4, 8));
-  /* the first step is always taken, and the sixth is the last */
+  /* the first step is always executed, and the sixth is the last */
   check (session, "f32[2]", NUMBERS (50, 0), 0, "f32[2]", NUMBERS (100, 0));
   check (session, "f32[2]", NUMBERS (50, 0), 1, "f32[1,2]", NUMBERS (50, 0));
   check (session, "f32[2]", NUMBERS (0, 0.125), 0, "f32[2]", NUMBERS (0, 8));
@@ -232,7 +232,7 @@ test_loop (void)
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
 }
 
-/* What needs the size says so, with the node. */
+/* Operators that need the size report an error that names the node. */
 static void
 test_refused (void)
 {

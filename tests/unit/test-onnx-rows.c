@@ -13,7 +13,7 @@
 
 #define FLOAT 1
 
-/* A graph, operand by operand. */
+/* Adds a constant operand to a graph. */
 static GByteArray *
 add_known (GByteArray   *graph,
            const char   *name,
@@ -28,7 +28,7 @@ add_known (GByteArray   *graph,
 
 #define KNOWN(graph, name, type, ...) add_known (graph, name, type, (const double[]) { __VA_ARGS__ })
 
-/* Takes the graph over. NULL with an error, or the outputs. */
+/* Takes ownership of the graph. Returns NULL with an error, or the outputs. */
 static RlxTensor **
 run (GByteArray *graph,
      int         opset,
@@ -82,7 +82,7 @@ test_linear_attention (void)
                      onnx_attr ("update_rule", g_variant_new_string (gated ? "gated_delta" : "linear")), NULL);
       outputs = run (graph, 27, &error);
       g_assert_no_error (error);
-      /* 3, then 3 + 2 · 4; or halved, and what the state has for the key is taken off. */
+      /* 3, then 3 + 2 · 4; or halved, minus what the state holds for the key. */
       rlx_test_compare ("y", outputs[0], "f32[1,2,1]", gated ? (double[]) { 3, 3.5 } : (double[]) { 3, 11 }, 0, 1e-6);
       rlx_test_compare ("present", outputs[1], "f32[1,1,1,1]", gated ? (double[]) { 3.5 } : (double[]) { 11 }, 0, 1e-6);
     }
@@ -149,7 +149,7 @@ test_random (void)
       sum += b;
       squares += b * b;
     }
-  /* Five standard deviations of what a thousand numbers have. */
+  /* Five standard deviations of the moments of a thousand numbers. */
   g_assert_true (fabs (sum / 1000) < 0.16);
   g_assert_true (fabs (squares / 1000 - 1) < 0.23);
   g_assert_true (rlx_tensor_equal (outputs[2], outputs[3]));
@@ -207,7 +207,7 @@ test_old (void)
   rlx_test_compare ("tanh", outputs[2], "f32[1,1,1,2]", (double[]) { 2 * tanh (0.5), 2 * tanh (1.5) }, 1e-5, 0);
 }
 
-/* Arithmetic of types that are only stored: in wider ones, and back. */
+/* Arithmetic on storage-only types: in wider ones, and back. */
 static void
 test_stored (void)
 {
@@ -234,7 +234,7 @@ test_stored (void)
   g_assert_no_error (error);
   rlx_test_compare ("sum", outputs[0], "i16[2]", (double[]) { -32768, -3 }, 0, 0);
   rlx_test_compare ("less", outputs[1], "bool[2]", (double[]) { 0, 1 }, 0, 0);
-  /* 1.51171875 is in the middle of two numbers, of which 1.515625 is even */
+  /* 1.51171875 is half-way between two numbers, of which 1.515625 is even */
   rlx_test_compare ("product", outputs[2], "bf16[2]", (double[]) { 1.515625, 256 }, 0, 0);
   g_assert_true (isnan (rlx_tensor_get_value (outputs[3], 0)));
   g_assert_cmpfloat (rlx_tensor_get_value (outputs[3], 1), ==, -5);
@@ -290,7 +290,7 @@ test_regions (void)
 
 /* ---- norms behind filters ------------------------------------------------------------------------ */
 
-/* A convolution in two groups, of 2 channels each, and a norm. With @twice somebody else reads its result, too. */
+/* A convolution in two groups of 2 channels each, and a norm. With @twice its result has another user. */
 static GByteArray *
 norm_graph (const char *op,
             gboolean    twice,
@@ -466,7 +466,7 @@ test_norms_share (void)
 
 /* ---- arguments that nobody can mean ------------------------------------------------------------------ */
 
-/* One node on x, f32[1, 6, 1], with what comes behind it as a known operand of i64. */
+/* A node on x, f32[1, 6, 1], followed by a constant operand of i64. */
 static GByteArray *
 hostile_graph (const char   *op,
                const gint64 *values,

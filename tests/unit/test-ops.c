@@ -13,7 +13,7 @@
 
 /* ---- helpers ------------------------------------------------------------------ */
 
-/* Inputs "0", "1"… of @types, which are separated by spaces; "-" is none. */
+/* Inputs "0", "1"… of @types, which are separated by spaces; "-" is an absent one. */
 static RlxGraph *
 graph_with_inputs (const char *types,
                    GPtrArray  *inputs)
@@ -55,7 +55,7 @@ parse_attributes (const char *attributes)
   return variant;
 }
 
-/* Adds the operator to a graph of nothing but its operands. */
+/* Adds the operator to a graph that contains only its operands. */
 static void
 assert_infers (const char *op,
                const char *types,
@@ -98,7 +98,7 @@ assert_refuses (const char *op,
   assert_message (&error, code, parts);
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, n_before);
 
-  /* What was reported is over; what was not is remembered. */
+  /* Reported errors are not remembered; unreported ones are. */
   assert_sound (graph);
   g_assert_null (rlx_graph_add_op (graph, op, (RlxNode **) inputs->pdata, inputs->len, variant, &n_nodes, NULL));
   assert_sticky (graph, code, parts);
@@ -226,8 +226,8 @@ test_constant_indices (void)
 static void
 test_every_operator (void)
 {
-  /* No operator of the table, called with anything at all, gets by without
-   * either a node or an error. */
+  /* Every call of an operator of the table, with any operands, yields either a node or an
+   * error. */
   static const char *const types[] = {
     "f32[]", "f32[0]", "f32[2,2]", "i32[2]", "bool[2,2]", "u64[1,1,1,1,1,1,1,1]", "f16[4294967295]",
   };
@@ -323,7 +323,7 @@ test_add_op_errors (void)
   assert_refuses ("concat", "f32[2]", "{'axis': <0>, 'axis': <0>}", RLX_GRAPH_ERROR_INVALID_ARGUMENT, "“axis”|twice");
 }
 
-/* Nobody needs to know how many results there are. */
+/* The number of results need not be requested. */
 static void
 test_add_op_no_count (void)
 {
@@ -340,7 +340,7 @@ test_add_op_no_count (void)
   g_assert_null (parts[2]);
 }
 
-/* A description is the caller's, and says what the table says. */
+/* A description is owned by the caller, and agrees with the table. */
 static void
 test_describe (void)
 {
@@ -366,7 +366,7 @@ test_describe (void)
   assert_message (&error, RLX_GRAPH_ERROR_NOT_FOUND, "did you mean “matmul”?");
 }
 
-/* The example of an operator, "name(types) {attributes} -> types", is a graph once
+/* The example of an operator, "name(types) {attributes} -> types", is a valid graph when
  * its operands are inputs, and its results have those types. */
 static void
 test_examples (void)
@@ -456,7 +456,7 @@ test_add_op_variants (void)
     assert_infers ("leaky_relu", "f32[2,3]", floats[i], ": f32[2, 3]");
   assert_infers ("relu", "f32[2]", "@a{sv} {}", ": f32[2]");
 
-  /* A floating variant is taken over, one that is not is left alone. */
+  /* A floating variant is consumed, a non-floating one is left alone. */
   {
     g_autoptr (GError) error = NULL;
     g_autoptr (RlxGraph) graph = rlx_graph_new ();
@@ -472,7 +472,7 @@ test_add_op_variants (void)
     nodes = rlx_graph_add_op (graph, "reduce_sum", &x, 1, attributes, &n, &error);
     g_assert_no_error (error);
     g_assert_false (g_variant_is_floating (attributes));
-    /* If the method had kept a reference this would be too few. */
+    /* If the method had kept a reference, this would drop one too many. */
     g_variant_unref (attributes);
 
     back = rlx_node_get_attributes (nodes[0]);
@@ -515,7 +515,7 @@ test_attributes (void)
   g_assert_false (rlx_attrs_equal (&many_op, attrs, plain));
   g_assert_cmpuint (rlx_attrs_hash (&many_op, attrs), !=, rlx_attrs_hash (&many_op, plain));
 
-  /* Each one counts. */
+  /* Each attribute matters. */
   for (guint i = 0; i < many_op.n_attrs; i++)
     {
       ManyAttrs *changed = rlx_attrs_copy (&many_op, plain);
@@ -533,7 +533,7 @@ test_attributes (void)
       rlx_attrs_free (&many_op, changed);
     }
 
-  /* A list may be set from itself, and is gone when it is too long. */
+  /* A list may be set from itself, and becomes empty if it is too long. */
   rlx_ints_set (&copy->list, copy->list.values + 1, 2);
   g_assert_cmpuint (copy->list.n_values, ==, 2);
   g_assert_cmpint (copy->list.values[1], ==, 3);
@@ -607,11 +607,11 @@ test_attributes_in_calls (void)
   rlx_attr_set_int (&many_op.attrs[0], attrs, 77);
   node = rlx_graph_call (NULL, &many_op, &x, 1, attrs, &error);
   g_assert_no_error (error);
-  /* In C anything but 0 is true; from here on it is 1. */
+  /* In C anything but 0 is true; it is normalised to 1. */
   attrs = rlx_node_get_value (node)->node->attrs;
   g_assert_cmpint (attrs->flag, ==, TRUE);
 
-  /* Attributes that are not given are the defaults. */
+  /* Omitted attributes have their defaults. */
   node = rlx_graph_call (graph, &many_op, &x, 1, NULL, &error);
   g_assert_no_error (error);
   attrs = rlx_node_get_value (node)->node->attrs;
@@ -683,7 +683,7 @@ test_options_lists (void)
   g_object_get (options, "padding", &padding, NULL);
   g_assert_true (g_variant_equal (padding, expected));
 
-  /* By either way, and told once. */
+  /* Either way, with a single notification. */
   g_signal_connect (options, "notify::padding", G_CALLBACK (rlx_test_count_notify), &n_notified);
   g_object_set (options, "padding", expected, NULL);
   rlx_conv_options_set_padding (options, SHAPE (1, 1, 0, 0));
@@ -694,7 +694,7 @@ test_options_lists (void)
   g_assert_cmpuint (n, ==, 4);
   g_assert_cmpint (values[3], ==, 2);
 
-  /* From what it returned itself. */
+  /* From its own return value. */
   rlx_conv_options_set_padding (options, values, 3);
   g_assert_cmpuint (n_notified, ==, 2);
   values = rlx_conv_options_get_padding (options, &n);
@@ -751,7 +751,7 @@ test_types (void)
   g_assert_cmpuint (rlx_type_n_elements (&scalar), ==, 1);
   g_assert_cmpuint (rlx_type_n_bytes (&scalar), ==, 2);
   g_assert_false (rlx_shape_broadcast (&a, &odd, &joined));
-  /* 0 and 5 do not go together, 0 and 1 do. */
+  /* 0 and 5 are incompatible, 0 and 1 are not. */
   g_assert_false (rlx_shape_broadcast (&(RlxTensorType) { RLX_DATA_TYPE_F32, 1, { 0 } }, &odd, &joined));
 
   g_assert_true (rlx_type_equal (&a, &(RlxTensorType) { RLX_DATA_TYPE_F32, 3, { 2, 1, 4, 9 } }));
@@ -806,7 +806,7 @@ test_vocabulary (void)
 
   for (guint i = 0; i < rlx_n_ops; i++)
     g_assert_cmpuint (rlx_op_table[i]->id, ==, RLX_OP_ID_NONE + 1 + i);
-  /* Passes make these, nobody else can. */
+  /* Only passes can create these. */
   for (guint i = 0; i < G_N_ELEMENTS (internal); i++)
     {
       g_assert_cmpuint (internal[i]->id, >, rlx_n_ops);
@@ -834,13 +834,13 @@ test_builder (void)
     gint64 shape[] = { 3, 2 };
 
     y = rlx_build_reshape (&b, x, RLX_RESHAPE_ATTRS (.shape = RLX_INTS (shape, 2)));
-    /* The node has a copy, and what messages call it. */
+    /* The node has its own copy, and its own name for messages. */
     shape[0] = 99;
     g_assert_no_error (b.error);
     g_assert_cmpint (rlx_reshape_attrs (y->node)->shape.values[0], ==, 3);
     g_assert_cmpuint (y->node->origin, ==, 77);
 
-    /* Operands that are left out are there, attributes that are left out are the defaults. */
+    /* Omitted operands are absent, and omitted attributes have their defaults. */
     y = rlx_build_linear (&b, x, y, NULL, RLX_LINEAR_ATTRS (.alpha = 2.0));
     g_assert_no_error (b.error);
     g_assert_cmpuint (y->node->n_inputs, ==, 3);
@@ -855,7 +855,7 @@ test_builder (void)
     g_auto (RlxBuilder) b = RLX_BUILDER (ir, leaf);
     guint n = ir->nodes->len;
 
-    /* The first error stays, and nothing is made from then on. */
+    /* The first error is kept, and nothing is created after it. */
     g_assert_null (rlx_build_matmul (&b, x, x, NULL));
     g_assert_error (b.error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);
     g_assert_null (rlx_build_relu (&b, rlx_build_softmax (&b, x, RLX_SOFTMAX_ATTRS (.axis = 9))));
@@ -908,7 +908,7 @@ test_ir_copy (void)
   g_assert_cmpuint (copy->n_values, ==, ir->n_values);
 
   text = rlx_graph_to_text (graph);
-  /* It does not need the original. */
+  /* It is independent of the original. */
   g_clear_object (&graph);
   copy_text = rlx_ir_to_text (copy);
   g_assert_cmpstr (text, ==, copy_text);

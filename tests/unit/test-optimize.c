@@ -168,7 +168,8 @@ assert_like (RlxExecutable *executable,
     {
       double got = read_state (executable, "p", i);
 
-      /* Each step is some roundings of numbers up to 4, and so are the means it divides by. */
+      /* Each step takes a few roundings of numbers up to 4, as do the means in the
+       * denominator. */
       if (!(fabs (got - plain->p[i]) <= 3e-6 * plain->step))
         {
           g_test_message ("%s: element %u is %.9g, not %.9g", what, i, got, plain->p[i]);
@@ -207,7 +208,7 @@ test_algorithms (void)
     }
 }
 
-/* An infinity changes nothing but the count, and the scale. */
+/* An infinity changes only the count, and the scale. */
 static void
 test_skip (void)
 {
@@ -232,7 +233,7 @@ test_skip (void)
   assert_like (executable, &plain, "after that");
 }
 
-/* Three runs make a step of their mean. */
+/* Three runs make one step with their mean. */
 static void
 test_accumulate (void)
 {
@@ -256,7 +257,7 @@ test_accumulate (void)
   assert_like (executable, &plain, "after two steps");
 }
 
-/* What is read and written again goes on with the same bits. */
+/* States that are read and written back continue with the same bits. */
 static void
 test_resume (void)
 {
@@ -287,7 +288,7 @@ test_resume (void)
 /* ---- several parameters -------------------------------------------------------------- */
 
 #define N_PARAMETERS 4
-/* The number of one more, whose gradient comes in another order. */
+/* The index of an additional one, whose gradient is transposed. */
 #define TURNED N_PARAMETERS
 
 static const gint64 sizes[N_PARAMETERS + 1] = { 6, 70, 1, 300, 70 };
@@ -336,7 +337,7 @@ run_once (RlxExecutable *executable)
   g_assert_no_error (error);
 }
 
-/* One step changes all of them, with the bits that each gets alone. */
+/* A single step updates all of them, with the same bits as one by one. */
 static void
 test_together (void)
 {
@@ -364,7 +365,7 @@ test_together (void)
           for (gint64 i = 0; i < sizes[k]; i++)
             g_assert_cmpfloat (read_state (all, name, i), ==, read_state (alone, name, i));
         }
-      /* another parameter is two steps of the loss, and two of the gradient */
+      /* another parameter takes two steps of the loss, and two of the gradient */
       three = make_several (0, 3, options);
       g_object_unref (all);
       all = make_several (0, N_PARAMETERS, options);
@@ -373,7 +374,8 @@ test_together (void)
     }
 }
 
-/* A run uploads its inputs and downloads the loss; what is learnt stays on the device. */
+/* A run uploads its inputs and reads the loss back; the trained parameters stay on the
+ * device. */
 static void
 test_transfers (void)
 {
@@ -402,7 +404,7 @@ test_transfers (void)
   g_assert_cmpuint (before.downloaded_bytes - after.downloaded_bytes, >=, N * sizeof (float));
 }
 
-/* Executables share what lies together. */
+/* Executables share states that are stored together. */
 static void
 test_share (void)
 {
@@ -440,7 +442,7 @@ test_share (void)
       g_assert_cmpfloat (rlx_tensor_get_value (outputs[k], i), ==, -read_state (one, k == 0 ? "p0" : "p1", i));
   g_assert_cmpfloat (read_state (reader, "s1", 69), ==, read_state (one, "p1", 69));
 
-  /* Where there are no others beside it, it may be bound to; where there are, all have to come. */
+  /* A state stored alone can be bound; one stored with others needs all of them. */
   if ((rlx_debug_get_flags () & (RLX_DEBUG_NO_FUSE | RLX_DEBUG_NO_ALIAS)) == 0)
     {
       g_assert_false (rlx_executable_bind_state (one, "p1", its_own, NULL, &error));
@@ -475,7 +477,7 @@ test_errors (void)
   g_assert_nonnull (strstr (error->message, "it must have one element"));
   g_clear_error (&error);
 
-  /* Integers do not learn; what the loss does not depend on does not, either. */
+  /* Integers cannot be trained; nor can what the loss does not depend on. */
   loss = rlx_node_reduce_sum_square (p, (const gint64[]) { 0, 1 }, 2, NULL, NULL);
   whole = rlx_graph_state (graph, "whole", whole_numbers, NULL);
   g_assert_nonnull (whole);
@@ -495,7 +497,7 @@ test_errors (void)
   g_assert_nonnull (strstr (error->message, "the learning rate is f32[2, 3]"));
   g_clear_error (&error);
 
-  /* None of that has left anything behind. */
+  /* None of this left anything behind. */
   rlx_optimizer_options_set_rate (options, NULL);
   g_assert_true (rlx_graph_optimize (graph, loss, &p, 1, options, &error));
   g_assert_no_error (error);

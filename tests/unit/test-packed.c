@@ -13,11 +13,11 @@
 #include "rlx-reference.h"
 #include "rlx-test-packed.h"
 
-/* Operators on the same packed rows go into one graph. */
+/* Operators on the same packed rows are in the same graph. */
 typedef struct
 {
   RlxGraph *graph;
-  GPtrArray *texts;    /* what each output is */
+  GPtrArray *texts;    /* descriptions of the outputs */
 } Build;
 
 static void
@@ -27,7 +27,7 @@ build_init (Build *self)
   self->texts = g_ptr_array_new_with_free_func (g_free);
 }
 
-/* All operands are constants; takes @text over, and floating @attributes. */
+/* All operands are constants; takes ownership of @text and of floating @attributes. */
 static void
 build_add (Build            *self,
            char             *text,
@@ -57,7 +57,7 @@ build_add (Build            *self,
   g_ptr_array_add (self->texts, text);
 }
 
-/* Runs the graph, which is gone then, and compares it with the reference. */
+/* Runs the graph, frees it, and compares the results with the reference. */
 static void
 build_check (Build *self)
 {
@@ -101,8 +101,8 @@ find_format (const char *name)
   g_assert_not_reached ();
 }
 
-/* Every format on any bytes: infinite and other strange scales, indices of all
- * entries of the grids. Rows of an odd number of blocks start anywhere in a word. */
+/* Every format with arbitrary bytes: infinite and other odd scales, indices of all
+ * entries of the grids. With an odd number of blocks, rows start anywhere in a word. */
 static void
 test_formats (void)
 {
@@ -125,7 +125,7 @@ test_formats (void)
   build_check (&build);
 }
 
-/* Against the reference, without a device: no number of a block exceeds what its scale lets it reach, and some come near. */
+/* Against the reference, without a device: no number of a block exceeds what its scale allows, and some come close. */
 static void
 test_reach (void)
 {
@@ -164,7 +164,7 @@ test_reach (void)
             {
               double size = fabs (value->values[row * columns + j]);
 
-              /* Floats of 8 bits have numbers that are none, which f16 has, too. */
+              /* 8-bit floats include NaN, as f16 does. */
               if (isfinite (size) || !scaled)
                 most = fmax (most, isnan (size) ? INFINITY : size);
             }
@@ -184,7 +184,7 @@ test_reach (void)
   g_type_class_unref (types);
 }
 
-/* Products of few and of many rows, by all the ways there are to share the work. */
+/* Products of few and of many rows, with every way of splitting the work. */
 static void
 test_products (void)
 {
@@ -210,7 +210,7 @@ test_products (void)
   build_check (&build);
 }
 
-/* Products by each of the formats, with whole chunks and enough rows for shuffles. */
+/* Products for each of the formats, with whole chunks and enough rows for shuffles. */
 static void
 test_each (void)
 {
@@ -240,7 +240,7 @@ test_each (void)
 #define BYTES_ROWS 21
 #define BYTES_COLUMNS 37
 
-/* Whether this device rounds to bytes. */
+/* Whether this device quantises operands to bytes. */
 static gboolean
 expect_bytes (RlxDevice *device)
 {
@@ -249,7 +249,8 @@ expect_bytes (RlxDevice *device)
   return target->registers_are_shared && target->subgroup_sizes_can_be_set && (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) != 0;
 }
 
-/* Takes the only output of a product with x, which is computed from bytes if @by_bytes. */
+/* Takes the only output of a product with x, which is computed with bytes if @by_bytes is
+ * set. */
 static RlxTensor *
 run_bytes (RlxGraph  *graph,
            RlxTensor *x,
@@ -296,7 +297,8 @@ make_bytes (const RlxTestPacked *format,
   return graph;
 }
 
-/* Each format within the bound, whose blocks differ much in size; one with an odd number of blocks a row. */
+/* Each format within the bound, with blocks of very different magnitude; one with an odd number of blocks
+ * per row. */
 static void
 test_bytes (void)
 {
@@ -332,7 +334,7 @@ test_bytes (void)
     }
 }
 
-/* What is not finite makes its row so and no other; what is very small counts as zero, and what is very large as itself. */
+/* Infinities and NaN affect their row and no other; very small values count as zero, and very large ones are kept. */
 static void
 test_bytes_edges (void)
 {
@@ -366,14 +368,14 @@ test_bytes_edges (void)
       for (guint i = 0; i < BYTES_ROWS; i++)
         if (i == 0 || i > 4)
           g_assert_true (first[i * BYTES_COLUMNS] == first[0] && isfinite (first[0]));
-      /* Matrix units take it as f16, where it is infinite. */
+      /* With matrix units it is f16, where it is infinite. */
       if (expect_bytes (rlx_test_device ()))
         g_assert_true (fabsf (first[4 * BYTES_COLUMNS] * 0x1p-120f - first[0]) <= 0x1p-10f * fabsf (first[0]) + 0x1p-10f);
     }
 }
 
-/* Rows that do not end with a chunk, scales of blocks that do not either, zero points
- * of each kind, and halves. */
+/* Rows with incomplete chunks, scales of incomplete blocks, zero points of each kind, and
+ * halves. */
 static void
 test_scaled (void)
 {
@@ -413,7 +415,7 @@ test_scaled (void)
   build_check (&build);
 }
 
-/* Rows that go to several experts, some to one that does not exist. */
+/* Rows for several experts, some for one that does not exist. */
 static void
 test_experts (void)
 {
@@ -435,7 +437,7 @@ test_experts (void)
   build_check (&build);
 }
 
-/* Indices of every kind, also with scales beside the table, and f16 results. */
+/* Indices of every type, also with separate scales, and f16 results. */
 static void
 test_gather (void)
 {
@@ -456,7 +458,7 @@ test_gather (void)
   build_check (&build);
 }
 
-/* Nothing to do: no rows, no columns. Without columns a sum is its bias. */
+/* Empty operands: no rows, no columns. Without columns a sum is its bias. */
 static void
 test_empty (void)
 {
@@ -476,8 +478,8 @@ test_empty (void)
   build_check (&build);
 }
 
-/* A table that takes several bindings of a megabyte where these are small: with rows
- * and words of two of them. */
+/* A table that needs several bindings of a megabyte if these are small: with rows and
+ * words that span two of them. */
 static void
 test_large (void)
 {
@@ -569,7 +571,7 @@ test_rules (void)
   refuses ("dequantize_blocks", "u8[18]", "{'type': <'q4-0'>, 'columns': <int64 31>}", RLX_GRAPH_ERROR_SHAPE, "not 31");
   refuses ("dequantize_blocks", "u8[18]", "{'type': <'q4-0'>, 'columns': <int64 -1>}", RLX_GRAPH_ERROR_SHAPE, "not -1");
   refuses ("dequantize_blocks", "u8[4] f32[]", "{'type': <'int4'>, 'columns': <int64 9>}", RLX_GRAPH_ERROR_SHAPE, "not 9");
-  /* rows that unpack to more than a tensor can have */
+  /* rows that unpack to more elements than a tensor can have */
   refuses ("dequantize_blocks", "u8[60000,60000]", "{'type': <'iq1-s'>}", RLX_GRAPH_ERROR_LIMIT, NULL);
   refuses ("gather_packed", "u8[18] i32[2]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "2 dimensions");
   refuses ("gather_packed", "u8[0,18] i32[2]", "{'type': <'q4-0'>}", RLX_GRAPH_ERROR_SHAPE, "no rows");

@@ -24,7 +24,7 @@
 
 #define MATRIX "matmul-matrix"
 
-/* Whether products of this device can be reduced. lavapipe has f16 only. */
+/* Whether this device supports reduced products. lavapipe has f16 only. */
 static gboolean
 expect_matrix (RlxDevice *device)
 {
@@ -172,7 +172,7 @@ static double fill_cosine (guint64 k, guint64 n, guint64 n_k, guint64 n_n, GRand
 {
   return cos (G_PI * ((double) k + 0.5) * (double) n / (double) n_k);
 }
-/* waves that are cut off anywhere: they do not sum up to zero, but do oscillate */
+/* waves truncated anywhere: they do not sum to zero, but do oscillate */
 static double fill_waves (guint64 k, guint64 n, guint64 n_k, guint64 n_n, GRand *r)
 {
   return sin (0.05 + ((double) n + 0.37) * 0.11 * (double) k) + 0.05;
@@ -192,7 +192,7 @@ test_decision (void)
     Fill fill;
     guint64 n_k, n_n;
     gboolean fits;
-    const char *word;     /* of the reason */
+    const char *word;     /* a word of the reason */
   } rows[] = {
     { "normal", fill_normal, 384, 384, TRUE, NULL },
     { "normal, short", fill_normal, 32, 100, TRUE, NULL },
@@ -232,7 +232,7 @@ test_decision (void)
       RlxF16Weight weight = { .n_k = n_k, .n_n = n_n, .stride_k = n_n, .stride_n = 1 };
       RlxF16Weight other = { .n_k = n_k, .n_n = n_n, .stride_k = 1, .stride_n = n_k };
 
-      /* first two matrices that are well, for a stack */
+      /* first two harmless matrices, for a stack */
       for (guint64 j = 0; j < 2 * n; j++)
         data[j] = (float) draw_normal (rand);
       for (guint64 k = 0; k < n_k; k++)
@@ -263,7 +263,7 @@ typedef enum
   AS_CONSTANTS,
 } Weights;
 
-/* Numbers in [-1, 1]; none that a unit might flush. */
+/* Numbers in [-1, 1], without any that a unit might flush. */
 static RlxTensor *
 make_tensor (RlxNode *node,
              GRand   *rand)
@@ -292,7 +292,7 @@ make_tensor (RlxNode *node,
   return tensor;
 }
 
-/* What a product makes of an operand of f32. */
+/* How a product rounds an operand of f32. */
 static RlxTensor *
 round_tensor (RlxTensor *tensor)
 {
@@ -363,9 +363,9 @@ check_outputs (const char      *what,
     }
 }
 
-/* @n_matrix of the products can be reduced. Against the graph itself, with the bound
- * for rounded operands; or (@rounded) against that with the operands of its product,
- * “x” and “w”, rounded before, with the bound of full precision. */
+/* @n_matrix of the products can be reduced. Compares with the graph itself, with the
+ * bound for rounded operands; or (@rounded) with the graph whose product operands, “x”
+ * and “w”, were rounded before, with the bound of full precision. */
 static void
 check_products (const char *name,
                 const char *body,
@@ -452,7 +452,7 @@ static const struct
   const char *name;
   const char *text;
   guint n_matrix;
-  gboolean single;      /* one product, of “x” and “w” */
+  gboolean single;      /* a single product, of “x” and “w” */
 } products[] = {
   { "a tile", PRODUCT ("f32", "32, 32", "32, 32", ""), 1, TRUE },
   { "edges", PRODUCT ("f32", "45, 61", "61, 59", ""), 1, TRUE },
@@ -562,8 +562,8 @@ set_weight (RlxExecutable *executable,
   g_assert_no_error (error);
 }
 
-/* Whatever the weights, the results are within the bounds of full precision when
- * they were not reduced, and, with weights that f16 has to round, beyond them when
+/* Whatever the weights are, the results are within the bounds of full precision if they
+ * were not reduced, and, with weights that have to be rounded to f16, outside them if
  * they were. */
 static void
 check_run (RlxExecutable *executable,
@@ -598,7 +598,7 @@ check_run (RlxExecutable *executable,
   g_assert_cmpuint (after.pipelines, ==, before.pipelines);
   g_assert_cmpuint (after.bind_groups, ==, before.bind_groups);
 
-  /* the profile knows what ran */
+  /* the profile shows what ran */
   profile = rlx_executable_dup_profile (executable);
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (profile)), ==, rlx_executable_get_n_dispatches (executable));
   for (guint i = 0; i < g_list_model_get_n_items (G_LIST_MODEL (profile)); i++)
@@ -645,7 +645,7 @@ test_exchange (void)
   g_assert_no_error (error);
   fork = rlx_executable_fork (executable, NULL, &error);
   g_assert_no_error (error);
-  /* nothing is known of the weights yet */
+  /* the weights are still unknown */
   g_assert_cmpuint (count_kernel (executable, MATRIX), ==, 0);
   set_weight (executable, "v", good);
   g_assert_cmpuint (count_kernel (executable, MATRIX), ==, one);
@@ -679,7 +679,7 @@ test_exchange (void)
     check_run (executable, graph, bad, good, one);
   }
 
-  /* what a call that is refused leaves */
+  /* what a rejected call leaves behind */
   {
     g_autoptr(RlxTensor) wrong = rlx_test_random ("f32[128,65]", -1, 1, 1);
     RlxTensor *both[] = { good, wrong };
@@ -690,7 +690,7 @@ test_exchange (void)
     g_assert_cmpuint (count_kernel (executable, MATRIX), ==, one);
   }
 
-  /* forks that come later, and outlive the first */
+  /* forks that are created later, and outlive the original */
   late = rlx_executable_fork (executable, NULL, &error);
   g_assert_no_error (error);
   g_clear_object (&executable);
@@ -701,7 +701,7 @@ test_exchange (void)
   g_assert_cmpint (strstr (plan, MATRIX) != NULL, ==, one);
 }
 
-/* Constants are decided on when the graph is compiled: there is nothing else then. */
+/* Constants are decided on at compile time: only one version exists then. */
 static void
 test_constants (void)
 {
@@ -748,7 +748,7 @@ test_full (void)
   check_run (executable, graph, good, good, 0);
 }
 
-/* What f16 cannot hold becomes infinite, and is not hidden. */
+/* Values out of the range of f16 become infinite, which is not hidden. */
 static void
 test_overflow (void)
 {
@@ -768,7 +768,7 @@ test_overflow (void)
 
   if (device == NULL)
     return;
-  /* a row with one of them each; the last has a NaN with all bits set */
+  /* one of them in each row; the last has a NaN with all bits set */
   for (guint i = 0; i < G_N_ELEMENTS (values); i++)
     values[i] = i % 64 == 0 && i / 64 < G_N_ELEMENTS (large) ? large[i / 64] : 0.0f;
   memcpy (&values[31 * 64 + 5], &bits, sizeof bits);
@@ -802,7 +802,7 @@ test_overflow (void)
 #define PACKED(weight, rest) \
   "rlx 1\nprecision reduced\n%0 = input \"x\" f32[48, 128]\n%1 = parameter \"w\" " weight "\n" rest "output \"y\" %2\n"
 
-/* Whatever their range is, results are within the bounds of what is used. */
+/* Whatever their range is, results are within the bounds of the precision in use. */
 static void
 check_packed (const char *text,
               const char *name,
@@ -840,7 +840,7 @@ check_packed (const char *text,
     }
 }
 
-/* One block of many that can exceed f16 is enough. */
+/* One of many blocks that can exceed f16 suffices. */
 static void
 test_packed_range (void)
 {
@@ -852,7 +852,7 @@ test_packed_range (void)
   for (guint i = 0; i < G_N_ELEMENTS (blocks); i++)
     blocks[i] = i % 18 == 0 ? 0x00 : i % 18 == 1 ? 0x2c : i * 37 % 256;
   good = rlx_test_tensor ("u8[64,72]", blocks);
-  /* 0x7000 is 8192 and takes the numbers of a block to -65536. */
+  /* 0x7000 is 8192 and scales the numbers of a block to -65536. */
   blocks[41 * 72 + 2 * 18 + 1] = 0x70;
   bad = rlx_test_tensor ("u8[64,72]", blocks);
   check_packed (PACKED ("u8[64, 72]", "%2 = dequant_matmul(%0, %1) {type = q4-0}\n"), "w", NULL, good, bad);
@@ -871,7 +871,7 @@ test_packed_range (void)
 
 /* ---- the probe ------------------------------------------------------------------------ */
 
-/* A device whose units look wrong does without; another one is tried anew. */
+/* A device whose units seem wrong does not use them; another one is tested afresh. */
 static void
 test_probe (void)
 {
@@ -889,7 +889,7 @@ test_probe (void)
       RlxGpuCounters before, after;
 
       g_assert_no_error (error);
-      /* one that was cancelled says nothing */
+      /* a cancelled one decides nothing */
       g_cancellable_cancel (cancellable);
       g_assert_null (rlx_device_compile (device, graph, NULL, cancellable, &error));
       g_assert_error (error, G_IO_ERROR, G_IO_ERROR_CANCELLED);
@@ -903,7 +903,7 @@ test_probe (void)
       set_weight (executable, "w", good);
       check_run (executable, graph, good, good, !wrong && expect_matrix (device) ? 2 : 0);
 
-      /* once for a device */
+      /* once per device */
       rlx_gpu_get_counters (rlx_device_get_gpu (device), &before);
       again = rlx_device_compile (device, graph, NULL, NULL, &error);
       g_assert_no_error (error);
@@ -914,8 +914,8 @@ test_probe (void)
     }
 }
 
-/* How many invocations a subgroup has is a guess: too many leave some idle, too few
- * take turns, and neither changes a bit. */
+/* The number of invocations of a subgroup is a guess: too many leave some idle, too few
+ * loop, and neither changes a bit. */
 static void
 test_subgroups (void)
 {
@@ -942,7 +942,7 @@ test_subgroups (void)
       g_autoptr(RlxTensor) y = NULL;
       gsize n;
 
-      /* which no kernel may ask for, since the device has only one of them */
+      /* which no kernel may request, as the device has only one size */
       target.subgroup_sizes_can_be_set = FALSE;
       target.subgroup_min = target.subgroup_max = target.subgroup_size = sizes[i];
       executable = rlx_device_compile_for_target (device, graph, &target, NULL, &error);

@@ -24,9 +24,9 @@ typedef struct
 {
   const char *name;
   RlxDebugFlags flags;
-  gboolean parsed;      /* the graph as it is after becoming text */
-  gboolean same_bits;   /* as the first one */
-  guint every;          /* only some graphs: it takes long */
+  gboolean parsed;      /* the graph after a round trip through text */
+  gboolean same_bits;   /* as in the first one */
+  guint every;          /* only some of the graphs: it takes long */
 } Way;
 
 static const Way ways[] = {
@@ -40,8 +40,8 @@ static const Way ways[] = {
   { "validate", RLX_DEBUG_VALIDATE, FALSE, TRUE, 4 },
 };
 
-/* Over all graphs: how many elements were checked, and how many of these have
- * a bound that says little; how many graphs have an operator. */
+/* Over all graphs: the number of elements checked, and of those with a bound too large to
+ * be meaningful; the number of graphs with an operator. */
 static gsize n_checked, n_vague, n_dispatches;
 static GHashTable *n_seen;
 
@@ -75,7 +75,7 @@ expected_clear (Expected *self)
   g_clear_pointer (&self->states, g_hash_table_unref);
 }
 
-/* Which inputs a run gets. Without states the first two are the same. */
+/* The inputs of a run. Without states the first two are the same. */
 static GPtrArray *
 get_feeds (Maker *self,
            guint  run)
@@ -181,7 +181,7 @@ check_states (Maker         *self,
     }
 }
 
-/* The outputs of all runs, one after the other; NULL after failing. */
+/* The outputs of all runs in sequence; NULL after failing. */
 static GPtrArray *
 run_way (Maker     *self,
          const Way *way,
@@ -255,7 +255,7 @@ count_ops (RlxGraph *graph)
     }
 }
 
-/* In all ways, or in those that are the turn of this seed. */
+/* In all modes, or in those selected by this seed. */
 static void
 check_graph (Maker      *self,
              guint32     seed,
@@ -324,8 +324,8 @@ test_graph (gconstpointer data)
 typedef struct
 {
   const char *name;
-  double least_bound;    /* more than this the reference cannot claim to know of the first output */
-  const char *graph;     /* one node a line, without inputs */
+  double least_bound;    /* the least error that the reference must allow for the first output */
+  const char *graph;     /* one node per line, without inputs */
 } Found;
 
 static const Found founds[] = {
@@ -335,7 +335,7 @@ static const Found founds[] = {
     "%1 = mul(%0, %0)\n"
     "%2 = sin(%1)\n"
     "output \"y\" %2\n" },
-  /* This many times around. */
+  /* So many times around the circle. */
   { "cosine-of-anything", 2,
     "%0 = constant f32[1] [15.6534]\n"
     "%1 = exp(%0)\n"
@@ -353,13 +353,13 @@ static const Found founds[] = {
     "%3 = sub(%1, %2)\n"
     "%4 = reciprocal(%3)\n"
     "output \"y\" %4\n" },
-  /* The exponent is -1, or almost. */
+  /* The exponent is -1, or nearly. */
   { "power-of-negative-number", INFINITY,
     "%0 = constant f32[1] [-9]\n"
     "%1 = tanh(%0)\n"
     "%2 = pow(%0, %1)\n"
     "output \"y\" %2\n" },
-  /* All that is known of the operand is that it is between -π/2 and 3π/2. */
+  /* The operand is only known to be between -π/2 and 3π/2. */
   { "arc-cosine-of-much", INFINITY,
     "%0 = constant f32[1] [1e-40]\n"
     "%1 = constant f32[1] [0]\n"
@@ -377,7 +377,7 @@ static const Found founds[] = {
     "%2 = softplus(%0)\n"
     "%3 = sub(%1, %2)\n"
     "output \"y\" %3\n" },
-  /* A subnormal number may be zero. */
+  /* A subnormal number may be flushed to zero. */
   { "rest-of-subnormal-number", INFINITY,
     "%0 = constant f32[1] [1e-39]\n"
     "%1 = constant f32[1] [3.7]\n"
@@ -401,7 +401,7 @@ static const Found founds[] = {
     "%1 = reshape(%0) {shape = [1]}\n"
     "%2 = batch_norm(%0, %1, %1, _, %1)\n"
     "output \"y\" %2\n" },
-  /* Nobody knows the weight, so nobody knows what 0 times the weight is. */
+  /* The weight is unknown, and so is 0 times the weight. */
   { "zero-times-anything", INFINITY,
     "%0 = constant f32[1, 1] [1.2533141]\n"
     "%1 = mul(%0, %0)\n"
@@ -416,13 +416,13 @@ static const Found founds[] = {
     "%3 = constant u8[1, 18] [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]\n"
     "%4 = dequant_matmul(%2, %3) {type = q4-0}\n"
     "output \"y\" %4\n" },
-  /* A product beyond the largest number is infinite, and the other infinity makes a NaN of it. */
+  /* An overflowing product is infinite, and the other infinity makes it NaN. */
   { "infinity-beside-overflow", INFINITY,
     "%0 = constant f32[1, 2] [1e30, 1]\n"
     "%1 = constant f32[2, 1] [1e30, -inf]\n"
     "%2 = matmul(%0, %1)\n"
     "output \"y\" %2\n" },
-  /* What an element is padded with is no more exact than it was computed. */
+  /* A padding value is no more accurate than its computation. */
   { "padded-with-a-result", 0,
     "%0 = constant f32[2] [1, 2]\n"
     "%1 = constant f32[] [0.3]\n"
@@ -430,26 +430,26 @@ static const Found founds[] = {
     "%3 = sin(%2)\n"
     "%4 = pad(%0, %3) {before = [1], after = [1]}\n"
     "output \"y\" %4\n" },
-  /* Limits that the type does not hold are its own. */
+  /* Limits out of the range of the type become those of the type. */
   { "limit-beyond-type", 0,
     "%0 = constant i8[3] [-100, 5, 100]\n"
     "%1 = add(%0, %0)\n"
     "%2 = clamp(%1) {minimum = 227.5, maximum = 300}\n"
     "output \"y\" %2\n" },
-  /* Only what the graph has for a constant itself is refused; other indices are limited to the axis. */
+  /* Only constants of the graph itself are rejected; other indices are clamped to the axis. */
   { "index-that-becomes-constant", 0,
     "%0 = constant f32[3] [1, 2, 3]\n"
     "%1 = constant u8[] [70]\n"
     "%2 = identity(%1)\n"
     "%3 = gather(%0, %2) {axis = 0}\n"
     "output \"y\" %3\n" },
-  /* The kernel has a function of common/math.wgsl, and what is fused into it needs the same one. */
+  /* The kernel uses a function of common/math.wgsl, which the operators fused into it need, too. */
   { "function-of-both", 0,
     "%0 = constant f32[1, 3] [3, -4, 0]\n"
     "%1 = lp_norm(%0)\n"
     "%2 = max(%1, %0)\n"
     "output \"y\" %2\n" },
-  /* The operand may be 1, and what tanh is off there is more than at 0. */
+  /* The operand may be 1, and the error of tanh there is larger than at 0. */
   { "error-at-an-end", 0.7615956,
     "%0 = constant f32[1] [-1e-7]\n"
     "%1 = sin(%0)\n"
@@ -483,8 +483,8 @@ test_found (gconstpointer data)
   maker_clear (&self);
 }
 
-/* Bounds that say nothing would make the tests above say nothing, and so would graphs
- * in which an operator is never used. */
+/* Meaningless bounds would make the tests above meaningless, and so would graphs that
+ * never use some operator. */
 static void
 test_all (gconstpointer data)
 {

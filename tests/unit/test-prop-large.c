@@ -19,7 +19,7 @@ typedef struct
 } Large;
 
 static const Large larges[] = {
-  /* 65,536 workgroups and some */
+  /* slightly over 65,536 workgroups */
   { "dispatch", "add", "f32[4200003] f32[1]", "@a{sv} {}" },
 
   { "add", "add", "f32[300007] f32[300007]", "@a{sv} {}" },
@@ -110,7 +110,7 @@ test_large (gconstpointer data)
   g_object_unref (outputs[0]);
 }
 
-/* A region of more operands than fit the bindings has to be cut. */
+/* A region with more operands than there are bindings has to be split. */
 static void
 test_fused (void)
 {

@@ -40,7 +40,7 @@ compare (Build      *build,
           g_test_message ("%s: worst %.3g of the bound %.3g (expected %.9g), %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " unknown",
                           text, check.max_ratio, check.bound, check.expected, check.n_unknown, value->n_elements);
         }
-      /* A bound that says nothing tests nothing. What infinities lead to is undefined here and there. */
+      /* A meaningless bound tests nothing. The effects of infinities are undefined in places. */
       if (!spoilt && check.n_unknown * 2 > value->n_elements && value->n_elements > 64)
         {
           g_test_message ("%s: the reference knows nothing of %" G_GSIZE_FORMAT " of %" G_GSIZE_FORMAT " elements",
@@ -62,7 +62,7 @@ run_reference (Build            *build,
   return expected;
 }
 
-/* Whether all is right if subnormal numbers are as others. */
+/* Whether everything is right if subnormals are preserved. */
 static gboolean
 is_right (GPtrArray  *expected,
           RlxTensor **outputs)
@@ -127,7 +127,7 @@ run_feeds (Build         *build,
   free_tensors (again, n_again);
 }
 
-/* The feeds with other floats, where they were drawn; NULL when none were. */
+/* The feeds with other random floats; NULL if none were random. */
 static GPtrArray *
 draw_anew (Build   *build,
            PropKind kind,
@@ -176,26 +176,26 @@ run_graph (Build *build,
     }
 }
 
-/* Whether the settings of this run change anything for a type. Those that are only stored are
- * moved as other types of their size are: an operator gets a few of them. */
+/* Whether the settings of this run matter for a type. Storage-only types are moved like
+ * others of their size: each operator gets a few of them. */
 static gboolean
 is_concerned (const RlxOp *op,
               RlxDataType  data_type)
 {
   if (data_type > RLX_DATA_TYPE_U4 && !strstr (op->name, "cast") && !strstr (op->name, "quantize") && (op->id + data_type) % 5 != 0)
     return FALSE;
-  /* What another device computes otherwise, it does for floats; integers go the same ways. */
+  /* Other devices differ in floats only; integers take the same paths. */
   if (!rlx_test_is_thorough () && data_type != RLX_DATA_TYPE_F32 && data_type != RLX_DATA_TYPE_F16 && !strstr (op->name, "cast") &&
       get_types (op) & 1u << RLX_DATA_TYPE_F32 && (op->id + data_type) % 3 != 0)
     return FALSE;
-  /* The devices that stand in for GPUs have element-wise kernels in common: one computes every other operator, and another
-   * those between. */
+  /* The devices that pose as GPUs have the same element-wise kernels: one of them tests every other operator, and another
+   * those in between. */
   if (!rlx_test_is_thorough () && op->flags & RLX_OP_ELEMENTWISE && rlx_debug_get_target () != NULL &&
       op->id % 2 != g_str_equal (rlx_debug_get_target (), "minimum"))
     return FALSE;
   if (RLX_DEBUG_CHECK (NO_F16))
     return data_type == RLX_DATA_TYPE_F16 || g_str_equal (op->name, "cast");
-  /* One type of whole words and one that shares them. */
+  /* A type of whole words and one that shares words. */
   if (RLX_DEBUG_CHECK (NO_ROBUSTNESS))
     return data_type == RLX_DATA_TYPE_F32 || data_type == RLX_DATA_TYPE_U8 ||
            !(get_types (op) & (1u << RLX_DATA_TYPE_F32 | 1u << RLX_DATA_TYPE_U8));

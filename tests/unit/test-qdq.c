@@ -63,7 +63,7 @@ list_steps (RlxExecutable *executable,
   return g_string_free (list, FALSE);
 }
 
-/* Something for each input: integers of the whole range, floats up to 8. */
+/* A tensor for each input: integers of the whole range, floats up to 8. */
 static RlxTensor **
 make_inputs (RlxGraph      *graph,
              RlxExecutable *executable,
@@ -108,11 +108,11 @@ typedef struct
   const char *name;
   const char *body;
   const char *what;      /* "op" or "kernel" */
-  const char *steps;     /* of a run, when integers are used; behind a bar those on a CPU, if others */
+  const char *steps;     /* of a run that uses integers; after a bar those on a CPU, if different */
 } Case;
 
-/* Scales are powers of two or what is done is exact in any case: with integers or
- * without, the bits are the same. */
+/* Scales are powers of two, or the computation is exact in any case: the bits are the
+ * same with integers and without. */
 static const Case cases[] = {
   { "moves",
     "%0 = input \"x\" i8[4, 6]\n"
@@ -463,7 +463,7 @@ scalar (RlxGraph   *graph,
   return node;
 }
 
-/* Chains of what can follow each other, quantised and taken back here and there. */
+/* Chains of operators, with quantising and dequantising in between. */
 static void
 test_chains (void)
 {
@@ -549,9 +549,8 @@ test_chains (void)
     }
 }
 
-/* With scales that round, either way is within the stated bounds of the exact
- * result: a level is another one only where the number is as near to the middle
- * between two. */
+/* If scales are rounded, either version is within the stated bounds of the exact result:
+ * levels differ only if the number is as close to the midpoint between two. */
 static void
 test_bounds (void)
 {
@@ -608,14 +607,14 @@ test_bounds (void)
           g_assert_cmpfloat (y[i], >=, low);
           g_assert_cmpfloat (y[i], <=, high);
         }
-      /* or this would test nothing */
+      /* otherwise this would test nothing */
       g_assert_cmpuint (n_near, <, M * N / 50);
       free_tensors (inputs, n_inputs);
       free_tensors (results, n);
     }
 }
 
-/* Sums that might not fit into 32 bits stay sums of floats. */
+/* Sums that might overflow 32 bits are computed in floats. */
 static void
 test_long_sums (void)
 {

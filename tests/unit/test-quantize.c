@@ -33,7 +33,7 @@ quantize_known (const char   *type,
     rlx_test_compare (to, y, result, expected, 0, 0);
 }
 
-/* Halves, both ends of the range, and what is no number. */
+/* Halves, both ends of the range, and NaN. */
 static void
 test_known (void)
 {
@@ -56,7 +56,7 @@ test_known (void)
   quantize_known ("i32[5]", "i8", 2, -1, integers, from_i32);
 }
 
-/* A scale of one element is for all, whatever dimensions it has. */
+/* A scale of one element applies to all, whatever dimensions it has. */
 static void
 test_scalar (void)
 {
@@ -76,7 +76,7 @@ test_scalar (void)
   rlx_test_compare ("back", back, "f32[]", (double[]) { 8 }, 0, 0);
 }
 
-/* Differences that take more than 32 bits. */
+/* Differences that need more than 32 bits. */
 static void
 test_wide (void)
 {
@@ -98,8 +98,8 @@ test_wide (void)
     rlx_test_compare ("i32", y, "f32[4]", expected, 0, 0x1p-22);
 }
 
-/* Elements of 4 bits, an odd number of them, each in every place of a word; so
- * many that several workgroups take them, in blocks of 7 and what is left. */
+/* An odd number of 4-bit elements, at each position in a word; enough for several
+ * workgroups, in blocks of 7 and a remainder. */
 static void
 test_large (void)
 {
@@ -134,7 +134,7 @@ test_large (void)
       if (y == NULL || !rlx_test_compare (types[t], y, result_type, expected, 0, 0x1p-24))
         return;
 
-      /* The quotient is a whole number but for a few roundings. */
+      /* The quotient is an integer up to a few roundings. */
       back = rlx_test_run_op ("quantize_linear", 3, (RlxTensor *[]) { y, scale, zero },
                               g_variant_new_parsed ("{'blocks': <[int64 1, %x]>, 'to': <%s>}", (gint64) BLOCK, types[t]));
       if (back != NULL && !rlx_tensor_equal (back, x))
@@ -145,7 +145,7 @@ test_large (void)
     }
 }
 
-/* Through a graph that takes 4-bit elements apart and joins them. */
+/* Through a graph that slices and joins 4-bit elements. */
 static void
 test_moves (void)
 {
@@ -187,7 +187,7 @@ test_moves (void)
   g_free (outputs);
 }
 
-/* A state of 4-bit elements, an odd number of them, which changes. */
+/* A state with an odd number of 4-bit elements, which changes. */
 static void
 test_state (void)
 {
@@ -296,15 +296,15 @@ test_fake (void)
 
 /* ---- products of integers -------------------------------------------------------------- */
 
-/* Sums as large as they get, with every pair of types and zero points at the ends
- * of their ranges: packed and plain, in tiles and split. */
+/* The largest possible sums, for every pair of types and with zero points at the ends of
+ * their ranges: packed and plain, tiled and split. */
 static void
 test_product_ends (void)
 {
   static const char *const types[] = { "i8", "u8" };
   static const struct { int m, k, n; gboolean transposed; } sizes[] = {
     { 9, 64, 12, FALSE }, { 9, 64, 13, TRUE },
-    /* eight lanes have the same rows, four or eight of them */
+    /* eight lanes share the same rows, four or eight of them */
     { 5, 64, 36, FALSE }, { 13, 64, 37, TRUE }, { 21, 512, 420, FALSE }, { 21, 512, 419, TRUE },
     { 9, 64, 13, FALSE }, { 5, 63, 12, FALSE }, { 1, 33025, 1, FALSE },
   };
@@ -327,7 +327,7 @@ test_product_ends (void)
         g_autoptr (RlxTensor) a = NULL, b = NULL, za = rlx_test_tensor (zero_a_shape, &zero_a), zb = rlx_test_tensor (zero_b_shape, &zero_b);
         g_autoptr (RlxTensor) y = NULL;
 
-        /* the first row is furthest from its zero point, and so is the first column */
+        /* the first row and the first column are farthest from their zero points */
         for (int j = 0; j < m * k; j++)
           values_a[j] = j < k ? least_a : least_a + (j * 37 + j / k) % 256;
         for (int e = 0; e < k; e++)
@@ -351,8 +351,8 @@ test_product_ends (void)
       }
 }
 
-/* The convolution of @x with @filter, whose channels are last, in groups of
- * @channels, at a stride of 2 with a padding of 1 and 2. */
+/* The convolution of @x with @filter, with channels last and @channels per group, at a
+ * stride of 2 with a padding of 1 and 2. */
 static double *
 convolve (const double *x,
           const double *filter,
@@ -382,8 +382,8 @@ convolve (const double *x,
   return y;
 }
 
-/* Large enough for whole tiles and what is left of them; packed when groups have a
- * multiple of 4 channels. */
+/* Large enough for whole tiles and a remainder; packed if groups have a multiple of 4
+ * channels. */
 static void
 test_conv (void)
 {
@@ -414,7 +414,7 @@ test_conv (void)
       if (y == NULL || !rlx_test_compare (shape_x, y, shape_y, sums, 0, 0))
         return;
 
-      /* scales are powers of two: nothing is rounded but the level */
+      /* scales are powers of two: only the level is rounded */
       levels = rlx_test_run_op_full ("qconv2d", 8, (RlxTensor *[]) { x, w, zero_x, zero_w, NULL, scale, scale_y, zero_y },
                                      sizes[i].constant ? 236 : 0,
                                      g_variant_new_parsed ("{'layout': <'channels-last'>, 'filter_layout': <'osi'>, 'strides': <[int64 2, 2]>, "

@@ -41,8 +41,7 @@ test_known_answers (void)
     }
 }
 
-/* The counter goes on where one of its words ends: what comes after the all-ones
- * counter is what comes of zero. */
+/* The counter carries between its words: the all-ones counter is followed by zero. */
 static void
 test_carry (void)
 {
@@ -103,8 +102,8 @@ test_rules (void)
 
 #define N 100000
 
-/* Means of n numbers are within 5 standard deviations of the mean, five of which
- * chance leaves once in millions; the seed is fixed. */
+/* Means of n numbers are within 5 standard deviations of the expected one, which is
+ * exceeded once in millions of cases; the seed is fixed. */
 static void
 test_moments (void)
 {
@@ -192,7 +191,7 @@ test_dropout (void)
 
 /* ---- sampling --------------------------------------------------------------------------------- */
 
-/* How often each of the tokens is drawn, as a part of all. */
+/* How often each of the tokens is drawn, as a fraction. */
 static void
 draw (const double *logits,
       gsize         n_tokens,

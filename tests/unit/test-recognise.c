@@ -13,9 +13,9 @@
 typedef struct
 {
   const char *name;
-  const char *graph;       /* one node a line; inputs get random numbers */
+  const char *graph;       /* one node per line; inputs get random numbers */
   guint dispatches;
-  const char *has;         /* the start of a kernel's name; nullable */
+  const char *has;         /* a prefix of a kernel's name; nullable */
   const char *has_not;     /* nullable */
 } Case;
 
@@ -42,7 +42,7 @@ static const Case cases[] = {
     "%9 = softmax(%8) {axis = 3}\n"
     "%10 = matmul(%9, %2)\n"
     "output \"y\" %10\n", 1, "attention", "softmax" },
-  /* the mask first, of the shape of the scores, and itself a product with a number */
+  /* the mask first, in the shape of the scores, and itself multiplied by a number */
   { "attention/mask-first",
     QKV
     "%3 = input \"mask\" f32[2, 3, 7, 9]\n"
@@ -65,7 +65,8 @@ static const Case cases[] = {
     "%7 = softmax(%6) {axis = -1}\n"
     "%8 = matmul(%7, %2)\n"
     "output \"y\" %8\n", 1, "attention", "softmax" },
-  /* heads come forward and keys are transposed at once, whatever else moves */
+  /* moving heads to the front and transposing keys are one transpose, with other axes
+   * moved too */
   { "attention/keys-moved",
     "%0 = input \"q\" f32[2, 3, 7, 8]\n"
     "%1 = input \"k\" f32[8, 9, 2, 3]\n"
@@ -95,7 +96,7 @@ static const Case cases[] = {
     "%6 = softmax(%5) {axis = 1}\n"
     "%7 = matmul(%6, %2)\n"
     "output \"y\" %7\n", 1, "attention", "softmax" },
-  /* heads are brought forward and back: none of that is left */
+  /* heads are moved to the front and back: none of that remains */
   { "attention/between-transposes",
     "%0 = input \"q\" f32[2, 7, 3, 8]\n"
     "%1 = input \"k\" f32[2, 9, 3, 8]\n"
@@ -108,7 +109,7 @@ static const Case cases[] = {
     "%8 = matmul(%7, %5)\n"
     "%9 = transpose(%8) {permutation = [0, 2, 1, 3]}\n"
     "output \"y\" %9\n", 1, "attention", "copy" },
-  /* The cache has another layout than what goes in and comes out. */
+  /* The cache has another layout than the inputs and the output. */
   { "attention/mixed-heads-first-7",
     "%0 = input \"q\" f32[2, 7, 4, 8]\n"
     "%1 = input \"k\" f32[2, 2, 9, 8]\n"
@@ -148,7 +149,7 @@ static const Case cases[] = {
     "%3 = transpose(%1) {permutation = [0, -2, -3, 3]}\n"
     "%4 = attention(%0, %3, %2)\n"
     "output \"y\" %4\n", 1, "attention", "copy" },
-  /* The result is needed as it is, too. */
+  /* The result itself is needed, too. */
   { "attention/mixed-but-needed",
     "%0 = input \"q\" f32[2, 4, 7, 8]\n"
     "%1 = input \"k\" f32[2, 2, 9, 8]\n"
@@ -158,7 +159,7 @@ static const Case cases[] = {
     "%5 = transpose(%4) {permutation = [0, 2, 1, 3]}\n"
     "output \"x\" %4\n"
     "output \"y\" %5\n", 2, "attention", NULL },
-  /* one head of keys for all of the queries */
+  /* one key head for all queries */
   { "attention/shared-keys",
     "%0 = input \"q\" f32[2, 3, 7, 8]\n"
     "%1 = input \"k\" f32[2, 1, 9, 8]\n"
@@ -242,7 +243,7 @@ static const Case cases[] = {
     "%5 = silu(%4)\n"
     "%6 = mul(%5, %3)\n"
     "output \"y\" %6\n", 1, "packed-matmul", "fused" },
-  /* rows of experts that do not exist are zeros for the epilogue, too */
+  /* rows of missing experts are zero for the epilogue, too */
   { "packed/epilogue-of-experts",
     "%0 = input \"x\" f32[6, 64]\n"
     "%1 = input \"w\" u8[2, 5, 64]\n"
@@ -254,7 +255,7 @@ static const Case cases[] = {
     "%7 = add(%5, %6)\n"
     "%8 = reciprocal(%7)\n"
     "output \"y\" %8\n", 1, "packed-matmul", "fused" },
-  /* by way of a transpose */
+  /* through a transpose */
   { "packed/transposed",
     "%0 = input \"x\" f32[3, 64]\n"
     "%1 = input \"w\" u8[5, 64]\n"
@@ -277,7 +278,7 @@ static const Case cases[] = {
     "%3 = dequantize_blocks(%1, %2) {type = int8, block_size = 32}\n"
     "%4 = matmul(%0, %3)\n"
     "output \"y\" %4\n", 2, "packed-dequantize", "packed-matmul" },
-  /* the last byte of a row has room for one more, which is no part of the sum */
+  /* the last byte of a row has room for another number, which does not contribute */
   { "packed/room-left",
     "%0 = input \"x\" f32[3, 63]\n"
     "%1 = input \"w\" u8[5, 32]\n"
@@ -301,7 +302,7 @@ static const Case cases[] = {
     "%4 = add(%0, %1)\n"
     "%5 = layer_norm(%4, %2, %3) {epsilon = 0.001}\n"
     "output \"y\" %5\n", 1, "norm", "fused" },
-  /* what broadcasts comes second, and the sum is a result */
+  /* the broadcast operand comes second, and the sum is a result */
   { "norm/rms-and-sum",
     "%0 = input \"r\" f32[20]\n"
     "%1 = input \"x\" f32[6, 20]\n"
@@ -338,7 +339,7 @@ static const Case cases[] = {
     "%1 = layer_norm(%0) {axes = [0, 1]}\n"
     "%2 = cast(%1) {to = f16}\n"
     "output \"y\" %2\n", 1, "norm", "fused" },
-  /* rows so long that they take three steps */
+  /* rows long enough for three steps */
   { "norm/epilogue-of-long-rows",
     "%0 = input \"x\" f32[2, 40000]\n"
     "%1 = layer_norm(%0)\n"
@@ -420,7 +421,7 @@ static const Case cases[] = {
     "%3 = add(%1, %2)\n"
     "%4 = relu(%3)\n"
     "output \"y\" %4\n", 1, "reduce", "add" },
-  /* the root of the mean of squares, in the shape of what else is divided by it, so that it is no norm */
+  /* the root of the mean of squares, in the shape of its other divisor, so that it is not a norm */
   { "reduce/root-of-mean",
     "%0 = input \"x\" f32[6, 20]\n"
     "%1 = mul(%0, %0)\n"
@@ -431,7 +432,7 @@ static const Case cases[] = {
     "%6 = input \"z\" f32[6, 20]\n"
     "%7 = mul(%6, %5)\n"
     "output \"y\" %7\n", 3, "reduce", "add" },
-  /* functions that both have are there once */
+  /* shared helper functions are emitted only once */
   { "reduce/exponentials",
     "%0 = input \"x\" f32[4, 6, 20]\n"
     "%2 = reduce_log_sum_exp(%0) {axes = [0, 2], keep_dims = true}\n"
@@ -444,7 +445,7 @@ static const Case cases[] = {
     "%2 = constant f16[] [1]\n"
     "%3 = greater(%1, %2)\n"
     "output \"y\" %3\n", 1, "reduce", "greater" },
-  /* rows so long that they take two steps, of which the last one has it */
+  /* rows long enough for two steps, the last of which has the epilogue */
   { "reduce/long-rows",
     "%0 = input \"x\" f32[2, 100000]\n"
     "%1 = input \"z\" f32[2]\n"
@@ -467,7 +468,7 @@ static const Case cases[] = {
     "%1 = reduce_sum(%0) {axes = [1]}\n"
     "%2 = exp(%1)\n"
     "output \"y\" %2\n", 0, NULL, NULL },
-  /* a sum of one is its operand, but for what comes after */
+  /* a sum over one element is its operand, apart from what follows */
   { "reduce/one-column",
     "%0 = input \"x\" f32[5, 1, 3]\n"
     "%1 = reduce_sum(%0) {axes = [1]}\n"
@@ -508,7 +509,7 @@ static const Case cases[] = {
     "%3 = mul(%2, %1)\n"
     "%4 = cast(%3) {to = f16}\n"
     "output \"y\" %4\n", 3, "softmax", "mul" },
-  /* what a sum is broadcast over is no part of it */
+  /* a sum that is broadcast is not fused */
   { "norm/of-a-small-sum",
     "%0 = input \"x\" f32[6, 20]\n"
     "%1 = input \"z\" f32[6, 20]\n"
@@ -517,7 +518,7 @@ static const Case cases[] = {
     "%4 = rms_norm(%3)\n"
     "output \"y\" %4\n", 2, "norm", "add" },
 
-  /* A gate is part of the second of two products. */
+  /* A gate is fused with the second of two products. */
   { "gates/silu",
     "%0 = input \"x\" f32[5, 32]\n"
     "%1 = parameter \"w\" f32[32, 64]\n"
@@ -566,7 +567,7 @@ static const Case cases[] = {
     "output \"q\" %6\n"
     "output \"k\" %7\n"
     "output \"v\" %8\n", 4, "matmul", "copy" },
-  /* As files of image networks have it: the three of them are an axis of their own. */
+  /* As in files of image networks: the three of them are a separate axis. */
   { "parts/picked",
     "%0 = input \"x\" f32[2, 10, 32]\n"
     "%1 = parameter \"w\" f32[32, 96]\n"
@@ -616,7 +617,7 @@ static const Case cases[] = {
     "%21 = transpose(%20) {permutation = [0, 2, 1, 3]}\n"
     "%22 = reshape(%21) {shape = [2, 10, 32]}\n"
     "output \"y\" %22\n", 2, "attention", "copy" },
-  /* Heads of keys are fewer; rows become batches on the way. */
+  /* There are fewer key heads; rows become batches in between. */
   { "parts/heads",
     "%0 = input \"x\" f32[20, 32]\n"
     "%1 = parameter \"w\" f32[48, 32]\n"
@@ -637,7 +638,7 @@ static const Case cases[] = {
     "%8 = attention(%5, %6, %7)\n"
     "%9 = transpose(%8) {permutation = [0, 2, 1, 3]}\n"
     "output \"y\" %9\n", 2, "attention", "copy" },
-  /* A gate and what it lets through. */
+  /* A gate and its operand. */
   { "parts/two",
     "%0 = input \"x\" f32[10, 32]\n"
     "%1 = parameter \"w\" f32[32, 96]\n"
@@ -745,7 +746,7 @@ static const Case cases[] = {
     "%3 = matmul(%0, %2)\n"
     "output \"y\" %3\n", 2, "copy", NULL },
 
-  /* A layer of an encoder as files have it: keys are transposed at once, biases are added. */
+  /* A layer of an encoder as in files: keys are transposed directly, biases are added. */
   { "networks/encoder",
     "%0 = input \"x\" f32[2, 10, 32]\n"
     "%1 = input \"mask\" f32[2, 1, 1, 10]\n"
@@ -797,8 +798,8 @@ static const Case cases[] = {
     "%47 = parameter \"b4\" f32[32]\n"
     "%48 = layer_norm(%45, %46, %47)\n"
     "output \"y\" %48\n", 7, "attention", "copy" },
-  /* A layer of a decoder: two norms, projections, positions, attention,
-   * output, gate, the other side of it, and the way back. */
+  /* A layer of a decoder: two norms, projections, positions, attention, output, gate, up
+   * and down projections. */
   { "networks/decoder",
     "%0 = input \"x\" f32[1, 5, 64]\n"
     "%1 = parameter \"n1\" f32[64]\n"
@@ -832,7 +833,7 @@ static const Case cases[] = {
     "%29 = matmul(%27, %28)\n"
     "%30 = add(%29, %19)\n"
     "output \"y\" %30\n", 9, "attention", "fused" },
-  /* the powers of a spectrum, of frames that overlap, times a window; of 20 complex numbers in place of 40 real ones */
+  /* the power spectrum of overlapping frames, times a window; with 20 complex numbers in place of 40 real ones */
   { "powers/frames",
     "%0 = input \"x\" f32[2, 300]\n"
     "%1 = input \"w\" f32[40]\n"
@@ -841,7 +842,7 @@ static const Case cases[] = {
     "%4 = rfft(%3)\n"
     "%5 = abs_squared(%4)\n"
     "output \"y\" %5\n", 1, "fft", "mul" },
-  /* frames that begin between two pairs */
+  /* frames at odd offsets, between two pairs */
   { "powers/odd-hop",
     "%0 = input \"x\" f32[2, 300]\n"
     "%1 = input \"w\" f32[40]\n"
@@ -850,7 +851,7 @@ static const Case cases[] = {
     "%4 = rfft(%3) {norm = ortho}\n"
     "%5 = abs_squared(%4)\n"
     "output \"y\" %5\n", 1, "fft", "mul" },
-  /* a convolution; rows of their own */
+  /* a convolution; rows without framing */
   { "powers/prime",
     "%0 = input \"x\" f32[3, 1, 101]\n"
     "%1 = input \"w\" f32[101]\n"
@@ -872,7 +873,7 @@ static const Case cases[] = {
     "%4 = rfft(%3)\n"
     "%5 = abs_squared(%4)\n"
     "output \"y\" %5\n", 2, "fft", "mul" },
-  /* the spectrum is needed, too */
+  /* the spectrum itself is needed, too */
   { "powers/spectrum-kept",
     "%0 = input \"x\" f32[3, 24]\n"
     "%1 = rfft(%0)\n"
@@ -881,7 +882,7 @@ static const Case cases[] = {
     "output \"z\" %1\n", 2, "mul", NULL },
 };
 
-/* Whether a kernel of the plan has a name that begins with @start. */
+/* Whether the name of a kernel of the plan begins with @start. */
 static gboolean
 has_kernel (RlxExecutable *executable,
             const char    *start)
@@ -993,7 +994,7 @@ test_case (gconstpointer data)
     }
 }
 
-/* A pass that is left out leaves the graph as it stands. */
+/* A disabled pass leaves the graph as it is. */
 static void
 test_left_out (void)
 {
@@ -1018,7 +1019,7 @@ test_left_out (void)
     }
 }
 
-/* A chain as long as a hostile graph may have it must not take the stack. */
+/* A chain as long as a hostile graph may have must not exhaust the stack. */
 static void
 test_long_chain (void)
 {

@@ -16,9 +16,8 @@
 
 #define MAX_INPUTS 9
 
-/* The operator's results within the bounds of the reference; the number of
- * dispatches it took. Inputs are consumed; those with a bit in @constants are part
- * of the graph. */
+/* Checks the operator's results against the bounds of the reference; returns the number
+ * of dispatches. Inputs are consumed; those with a bit in @constants become constants. */
 static guint
 check_op (const char *op,
           gsize       n_inputs,
@@ -85,7 +84,7 @@ check_op (const char *op,
                           op, attributes, i, check.first_wrong, check.expected, check.got, check.bound, check.n_wrong);
           g_test_fail ();
         }
-      /* A bound that has grown out of proportion would prove nothing. */
+      /* An excessive bound would prove nothing. */
       g_assert_cmpfloat (check.max_bound, <, 0.02);
       g_assert_cmpuint (check.n_unknown, ==, 0);
       g_object_unref (outputs[i]);
@@ -158,7 +157,7 @@ check_network (const Network *self,
 
 /* ---- sizes ---------------------------------------------------------------------------- */
 
-/* One workgroup makes many steps: few dispatches however long it is. */
+/* One workgroup takes many steps: few dispatches for any length. */
 static void
 test_long (void)
 {
@@ -181,7 +180,7 @@ test_loop (void)
   check_network (&rnn, "{'direction': <'both'>, 'return_sequence': <true>}");
 }
 
-/* A dispatch for each step, shared by several workgroups. */
+/* A dispatch per step, split over several workgroups. */
 static void
 test_wide (void)
 {
@@ -194,7 +193,7 @@ test_wide (void)
   check_network (&gru, "{'direction': <'both'>, 'reset_after': <false>, 'gate_order': <'rzn'>}");
 }
 
-/* Many sequences: several workgroups that go through all steps. */
+/* Many sequences: several workgroups that each take all steps. */
 static void
 test_batch (void)
 {
