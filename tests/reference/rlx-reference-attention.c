@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The dimensions of an operand, whatever the layout. */
+/* The dimensions of an operand in any layout. */
 typedef struct
 {
   const RlxReferenceValue *value;
@@ -75,7 +75,7 @@ get_score (const Attention *self,
     }
   score.score *= self->scale;
   score.error *= fabs (self->scale);
-  /* tanh does not make an error larger */
+  /* tanh does not increase an error */
   if (self->softcap > 0)
     score.score = self->softcap * tanh (score.score / self->softcap);
 
@@ -111,7 +111,7 @@ get_score (const Attention *self,
   return score;
 }
 
-/* One query: all columns of the value, weighted. */
+/* A query: all columns of the value, weighted. */
 static void
 attend (const Attention *self,
         gint64           batch,
@@ -158,7 +158,7 @@ attend (const Attention *self,
         if (scores[j].shown)
           sum += exp (scores[j].score - largest) / total * value->values[find_row (&self->values, batch, head / self->share, j) + (gsize) c];
 
-      /* A weight changes by its own score's error and by those of the sum. */
+      /* A weight changes by the error of its own score and that of the sum. */
       for (gint64 j = 0; j < n_keys; j++)
         {
           gsize at = find_row (&self->values, batch, head / self->share, j) + (gsize) c;
@@ -172,14 +172,14 @@ attend (const Attention *self,
           max_value = fmax (max_value, fabs (value->values[at]));
           if (value->bounds[at] > 0)
             error += weight * value->bounds[at];
-          /* a weight that may vanish, and then makes NaN of an infinity */
+          /* a weight that may vanish, and then turns an infinity into NaN */
           if (isinf (value->values[at]) && weight < 0x1p-120)
             error = INFINITY;
           if (scores[j].error + mean_error > 0)
             error += weight * fabs (value->values[at] - sum) * expm1 (2 * (scores[j].error + mean_error));
         }
 
-      /* a sink that is not a number, or infinite, beside no key */
+      /* a sink that is NaN or infinite, without any keys */
       y[c] = total == 0 ? 0 : isnan (total) ? (double) NAN : sum;
       bounds[c] = error + (isfinite (max_value) ? 1e-5 * max_value : 0);
       if (total == 0 && mean_error == 0 && isfinite (error))
@@ -198,7 +198,7 @@ is_sequence_first (RlxReferenceCall *call)
   return g_str_equal (layout, "sequence-first");
 }
 
-/* @first_extra is the number of the operand that the mask is, which the others follow. */
+/* @first_extra is the index of the mask operand, which the others follow. */
 static Attention
 get_attention (RlxReferenceCall *call,
                gsize             first_extra)
@@ -247,14 +247,14 @@ attention (RlxReferenceCall *call)
 
 /* ---- the gradient of attention ------------------------------------------------------- */
 
-/* What a query and a key have to do with each other. */
+/* The interaction of a query and a key. */
 typedef struct
 {
   double p, ep;        /* the share */
-  double ds, eds;      /* what its product is to change by */
+  double ds, eds;      /* the gradient of its score */
 } Pair;
 
-/* Σ a · b over a row of each, how far that is off, and what rounding makes of it. */
+/* Σ a · b over a row of each, its error, and the effect of rounding. */
 static double
 multiply_rows (const Operand *x,
                gsize          i,
@@ -347,7 +347,7 @@ find_pairs (const Attention *self,
     }
 }
 
-/* Whether there is anything in the way of finite numbers in f32. */
+/* Whether there is anything other than finite numbers of f32. */
 static gboolean
 is_wild (const RlxReferenceValue *value)
 {
@@ -357,7 +357,7 @@ is_wild (const RlxReferenceValue *value)
   return FALSE;
 }
 
-/* y += factor · row, with @n the number of such sums. */
+/* y += factor · row, where @n is the number of such sums. */
 static void
 add_row (RlxReferenceValue *y,
          gsize              to,
@@ -403,15 +403,15 @@ attention_backward (RlxReferenceCall *call)
                          find_row (&gradient, batch, head, row), n);
             }
         }
-  /* A hidden key that is not a number may be multiplied by 0. */
+  /* A hidden NaN or infinite key may be multiplied by 0. */
   if (is_wild (call->inputs[0]) || is_wild (call->inputs[1]) || is_wild (call->inputs[2]) || is_wild (call->inputs[3]) ||
       is_wild (call->inputs[4]) || is_wild (self.sink) || (self.mask != NULL && rlx_reference_is_float (self.mask->data_type) && is_wild (self.mask)))
     for (gsize i = 0; i < y->n_elements; i++)
       y->bounds[i] = INFINITY;
 }
 
-/* The angle of @pair, as a cosine and a sine for its first and its second
- * element; @error is how far these may be off. */
+/* The angle of @pair, as a cosine and a sine for its first and its second element; @error
+ * is their error. */
 static void
 get_turn (RlxReferenceCall *call,
           const gint64     *index,
@@ -499,7 +499,7 @@ turn_heads (RlxReferenceCall *call,
                   gsize at = i == 0 ? first : second;
 
                   y->bounds[at] = bound + (fabs (c[i]) + fabs (s[i]) + error) * (x->bounds[first] + x->bounds[second]);
-                  /* A factor that may be 0 may make NaN of an infinity. */
+                  /* A factor that may be 0 may turn an infinity into NaN. */
                   if (!isfinite (y->values[at]) && x->bounds[first] + x->bounds[second] == 0)
                     y->bounds[at] = fmin (fabs (c[i]), fabs (s[i])) > 2 * error || error == 0 ? 0 : INFINITY;
                 }

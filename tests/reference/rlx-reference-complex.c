@@ -31,7 +31,7 @@ set_number (RlxReferenceValue *y,
   y->bounds[at] = number.error;
 }
 
-/* What is finite here may be infinite on the device. */
+/* What is finite here may overflow on the device. */
 static gboolean
 is_large (double size)
 {
@@ -59,14 +59,13 @@ sum_two (Number a,
     y.error += d.error * fabs (c.value);
   if (isfinite (size))
     y.error += 4 * RLX_F32_EPSILON * size + (size > 0 ? 0x1p-125 : 0);
-  /* Also beside an infinity, which may be of the other sign. */
+  /* Even with an infinity, as it may have the other sign. */
   if (!isnan (y.value) && (is_large (first) || is_large (second) || is_large (size)))
     y.error = INFINITY;
   return y;
 }
 
-/* The position of the pair that broadcasts to @index, which has the last
- * dimension left out. */
+/* The position of the pair that broadcasts to @index, which lacks the last dimension. */
 static gsize
 find_pair (const RlxReferenceValue *x,
            const gint64            *index,

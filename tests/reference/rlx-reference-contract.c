@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Letters, then the dimensions of an ellipsis, the last one last. */
+/* Letters, then the dimensions of an ellipsis, the last one at the end. */
 #define N_LABELS (128 + RLX_MAX_DIMS)
 #define MAX_OPERANDS 8
 #define MAX_LOOPS 24
@@ -17,13 +17,13 @@
 typedef struct
 {
   gsize n_operands;
-  /* by operand: a label for each dimension */
+  /* for each operand: a label per dimension */
   int labels[MAX_OPERANDS][RLX_MAX_DIMS];
   int output[RLX_MAX_DIMS];
   gsize n_output;
 } Terms;
 
-/* Nobody knows the product of an operand that nobody knows, not even if the other is 0. */
+/* The product of an unknown operand is unknown, even if the other one is 0. */
 static double
 get_bound (RlxReferenceCall        *call,
            const RlxReferenceValue *value,
@@ -36,7 +36,7 @@ get_bound (RlxReferenceCall        *call,
   return bound;
 }
 
-/* Whether some of a sum may be taken before all is multiplied. */
+/* Whether a sum over some factors may be taken before the product. */
 static gboolean
 may_sum_first (RlxReferenceCall *call,
                const Terms      *terms,
@@ -129,7 +129,7 @@ contract (RlxReferenceCall *call,
     }
   while (rlx_reference_next (index, shape, n_loops));
 
-  /* Infinity times zero is not infinity times a sum that is not. */
+  /* Infinity times zero is not the same as infinity times a non-zero sum. */
   for (gsize i = 0; i < y->n_elements; i++)
     y->bounds[i] = early && !isfinite (sizes[i].all) ? INFINITY
                  : rlx_reference_sum_bound (&sizes[i], y->bounds[i], (double) (n_sums + terms->n_operands));
@@ -304,11 +304,11 @@ lora_matmul (RlxReferenceCall *call)
   RlxReferenceValue *y = call->output;
   gsize k = (gsize) weight->shape[0], n = (gsize) weight->shape[1], r = (gsize) down->shape[1];
   double scale = rlx_reference_get_float (call, "scale");
-  /* what is on the way is stored in f16 as well */
+  /* intermediate results are stored in f16 as well */
   double rounding = x->data_type == RLX_DATA_TYPE_F16 ? 0x1p-11 : 0;
   double least = x->data_type == RLX_DATA_TYPE_F16 ? 0x1p-25 : 0;
 
-  /* with reduced precision so is what goes into the second product */
+  /* with reduced precision the operands of the second product are, too */
   if (call->narrow)
     {
       rounding = 0x1p-11;

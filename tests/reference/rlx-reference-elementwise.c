@@ -12,8 +12,8 @@
 
 #define MAX_OPERANDS 3
 
-/* Two values an operand may have on the device; one when it is certain. NaN and
- * an ordinary number stand for not knowing it at all. */
+/* The two possible values of an operand on the device; one if it is exact. NaN and an
+ * ordinary number mean that it is unknown. */
 static gsize
 get_ends (RlxDataType  data_type,
           double       value,
@@ -56,7 +56,7 @@ distance (double a,
   return isnan (d) ? INFINITY : d;
 }
 
-/* Whether a function may jump, have a pole or turn round within the intervals of
+/* Whether a function may have a jump, a pole or a turning point within the intervals of
  * its operands, so that their ends say nothing. */
 static gboolean
 may_jump (const RlxReferenceFunction *function,
@@ -71,7 +71,7 @@ may_jump (const RlxReferenceFunction *function,
       return TRUE;
   if (strcmp (op, "reciprocal") == 0)
     return e[0] > 0 && fabs (x[0]) <= e[0];
-  /* Both ends may be where there is no value. */
+  /* Both ends may be outside the domain. */
   if (strcmp (op, "asin") == 0 || strcmp (op, "acos") == 0 || strcmp (op, "atanh") == 0)
     return fabs (x[0]) + e[0] > 1 && fabs (x[0]) - e[0] <= 1;
   if (strcmp (op, "tan") == 0)
@@ -84,8 +84,8 @@ may_jump (const RlxReferenceFunction *function,
         return TRUE;
       return op[0] == 'm' && e[0] + e[1] > 0 && isfinite (e[0] + e[1]) && !(least > 0 && floor (least) == floor (greatest));
     }
-  /* A negative number has a power only if the exponent is whole, and zero none that
-   * is negative. */
+  /* A negative number can only be raised to an integer, and zero not to a negative
+   * number. */
   if (strcmp (op, "pow") == 0)
     return (x[0] - e[0] < 0 && e[1] > 0 && floor (x[1] + e[1]) >= ceil (x[1] - e[1])) ||
            (e[0] > 0 && fabs (x[0]) <= e[0] && x[1] - e[1] < 0);
@@ -105,10 +105,9 @@ stated_bound (const RlxReferenceFunction *function,
   return function->bound != NULL ? function->bound (x, params) : function->relative * fabs (y) + function->absolute;
 }
 
-/* The largest difference that the errors of the operands make: tried out at
- * the ends of their intervals, which is where functions that only rise or fall
- * have it, and half way. What a device makes of such an end is off by as much as
- * is stated there: *@stated becomes that, where it is more. */
+/* The largest difference caused by the errors of the operands: evaluated at the ends of
+ * their intervals, where monotonic functions have it, and half-way. The device's error at
+ * such an end is as stated there: *@stated is raised to that. */
 static double
 propagate (const RlxReferenceFunction *function,
            const RlxReferenceParams   *params,
@@ -121,7 +120,7 @@ propagate (const RlxReferenceFunction *function,
   double ends[MAX_OPERANDS][2], worst = 0;
   gsize n_ends[MAX_OPERANDS], n = 1;
 
-  /* These go round and round, but nowhere faster than their operand. */
+  /* These are periodic, but nowhere steeper than their operand. */
   if (isfinite (e[0]) && isfinite (x[0]) && (strcmp (call->op, "sin") == 0 || strcmp (call->op, "cos") == 0))
     return fmin (e[0], 2);
   if (may_jump (function, call, x, e))
@@ -156,8 +155,8 @@ propagate (const RlxReferenceFunction *function,
   return function->curved ? 2 * worst : worst;
 }
 
-/* Whether two numbers are the same is uncertain when their intervals meet, also
- * if their ends do not. */
+/* Whether two numbers are equal is uncertain if their intervals overlap, even if their
+ * ends differ. */
 static gboolean
 may_be_equal (const char   *op,
               const double *x,
@@ -169,8 +168,8 @@ may_be_equal (const char   *op,
   return e[0] + e[1] > 0 && !(fabs (x[0] - x[1]) > e[0] + e[1]);
 }
 
-/* A device may multiply and add in one go or in two: a product that does not
- * fit f32 then makes a difference. */
+/* A device may fuse multiplication and addition or not: this makes a difference if the
+ * product overflows f32. */
 static gboolean
 may_overflow (const char   *op,
               const double *x)
@@ -181,7 +180,7 @@ may_overflow (const char   *op,
          (x[0] * x[1] < 0) != (x[2] < 0);
 }
 
-/* The sign of a zero that was computed is anyone's guess, and some tell it. */
+/* The sign of a computed zero is unknown, and some functions depend on it. */
 static gboolean
 may_change_sign (const RlxReferenceCall *call,
                  const double           *x)
@@ -197,8 +196,8 @@ may_change_sign (const RlxReferenceCall *call,
   return x[divisor] == 0 && !call->inputs[divisor]->leaf;
 }
 
-/* Whether NaN comes from the factors at @a and @b alone, of which the first is a zero
- * that a compiler may know of: it may take that times NaN for 0. */
+/* Whether NaN arises only from the factors at @a and @b, the first of which is a zero
+ * known to the compiler: it may replace that times NaN by 0. */
 static gboolean
 may_be_nothing (const RlxReferenceCall *call,
                 const double           *x,
@@ -211,8 +210,8 @@ may_be_nothing (const RlxReferenceCall *call,
   return x[a] == 0 && !call->inputs[a]->leaf;
 }
 
-/* A compiler may take a difference of what it knows to be the same for 0, and a
- * quotient for 1, also of infinities and NaN, and such a 0 times NaN for 0. */
+/* A compiler may replace a difference of equal terms by 0, and a quotient by 1, even for
+ * infinities and NaN, and such a 0 times NaN by 0. */
 static gboolean
 may_cancel (const RlxReferenceCall *call,
             const double           *x,
@@ -266,8 +265,7 @@ get_params (RlxReferenceCall   *call,
     params->other_flag = detect;
 }
 
-/* A gate that is within its error of zero may be zero, and zero times infinity is
- * not infinity. */
+/* A gate within its error of zero may be zero, and zero times infinity is not infinity. */
 static gboolean
 may_vanish (const RlxReferenceFunction *function,
             const RlxReferenceParams   *params,
@@ -317,8 +315,8 @@ compute (const RlxReferenceFunction *function,
 
       *bound += change;
     }
-  /* A device may take a subnormal number for zero in one place and not in
-   * another: compare it as zero, and then copy it. */
+  /* A device may flush a subnormal number in one place and not in another: compare it as
+   * zero, and then copy it. */
   for (gsize j = 0; j < call->n_inputs; j++)
     if (e[j] > 0 && fabs (x[j]) < FLT_MIN)
       *bound += FLT_MIN;
@@ -368,7 +366,7 @@ rlx_reference_elementwise (RlxReferenceCall *call)
 
 /* ---- cast ---------------------------------------------------------------------- */
 
-/* Truncated and limited to the range of the type. */
+/* Truncated and clamped to the range of the type. */
 static double
 saturate (double      x,
           RlxDataType to)

@@ -45,8 +45,8 @@ f_mod (const double             *x,
   return rest;
 }
 
-/* Adding the divisor rounds; otherwise the remainder is exact as long as the
- * quotient is. */
+/* Adding the divisor rounds; otherwise the remainder is exact as long as the quotient
+ * is. */
 static double
 bound_mod (const double             *x,
            const RlxReferenceParams *params)
@@ -57,7 +57,7 @@ bound_mod (const double             *x,
   return params->flag && (x[0] < 0) != (x[1] < 0) ? RLX_F32_EPSILON * fabs (f_mod (x, params)) : 0;
 }
 
-/* What goes missing where a device takes a subnormal product for zero. */
+/* The loss if a device flushes a subnormal product to zero. */
 static double
 vanishing (double product)
 {
@@ -143,7 +143,7 @@ bound_acosh (const double                           *x,
 
 /* ---- activations -------------------------------------------------------------------- */
 
-/* x · weight, where a weight of zero wins over an infinite x. */
+/* x · weight, where a weight of zero takes precedence over an infinite x. */
 static double
 weigh (double x,
        double weight)
@@ -182,8 +182,8 @@ limit (double x,
 FUNCTION (hard_sigmoid, limit (params->p * x[0] + params->q, 0, 1))
 FUNCTION (hard_swish, x[0] * limit (x[0] + 3, 0, 6) / 6)
 
-/* With a negative alpha the exponential grows, and what the division rounds
- * with it. */
+/* With a negative alpha the exponential grows, and so does the rounding error of the
+ * division. */
 static double
 bound_celu (const double             *x,
             const RlxReferenceParams *params)
@@ -205,7 +205,7 @@ bound_gelu_tanh (const double                           *x,
   return isinf (x[0]) ? 0 : 2e-6 * fabs (x[0]);
 }
 
-/* A gate that is too small for a normal number may be 0. */
+/* A subnormal gate may be 0. */
 static double
 bound_swiglu (const double             *x,
               const RlxReferenceParams *params)
@@ -236,7 +236,7 @@ bound_affine (const double             *x,
          vanishing (params->p * x[0]);
 }
 
-/* What is beyond the limits is exact. */
+/* Outside the limits it is exact. */
 static double
 bound_hard_sigmoid (const double             *x,
                     const RlxReferenceParams *params)

@@ -29,7 +29,7 @@ find_axis (RlxReferenceCall *call,
   return (gsize) (axis < 0 ? axis + (gint64) n_dims : axis);
 }
 
-/* Where an element comes from; FALSE where it comes from nowhere, and is @other's, or 0. */
+/* The source of an element; FALSE if it has none, and is @other's, or 0. */
 typedef gboolean (*Origin) (const gint64 *to,
                             gint64       *from,
                             gpointer      user_data);
@@ -70,8 +70,8 @@ copy_all (RlxReferenceCall *call)
 typedef struct
 {
   const RlxReferenceValue *x;
-  gint64 first[RLX_MAX_DIMS];   /* of the result, in the operand */
-  gint64 start[RLX_MAX_DIMS];   /* what of the operand there is */
+  gint64 first[RLX_MAX_DIMS];   /* of the result, within the operand */
+  gint64 start[RLX_MAX_DIMS];   /* the part of the operand that is used */
   gint64 size[RLX_MAX_DIMS];
   gboolean mirror[RLX_MAX_DIMS];
   const char *mode;
@@ -322,8 +322,8 @@ write_at (RlxReferenceCall *call)
   while (rlx_reference_next (index, y->shape, y->n_dims));
 }
 
-/* The place that tuple number @tuple of @n indices names, among the slices of
- * dimensions @first to @first + @n - 1. */
+/* The slice that index tuple @tuple of @n indices selects, among the slices of dimensions
+ * @first to @first + @n - 1. */
 static gsize
 find_slice (const RlxReferenceValue *x,
             const RlxReferenceValue *indices,
@@ -392,7 +392,7 @@ one_hot (RlxReferenceCall *call)
 typedef struct
 {
   double size;     /* sum of magnitudes, or their product */
-  double larger;   /* the product with what the operands may be off by */
+  double larger;   /* the product including the errors of the operands */
   gsize n;         /* updates so far */
 } Tally;
 

@@ -181,7 +181,7 @@ rlx_reference_prelu_i (const gint64                           *x,
   return x[0] < 0 ? x[0] * x[1] : x[0];
 }
 
-/* The end of a range of floats, truncated to an integer the type can hold. */
+/* An end of a float range, truncated to an integer of the type. */
 static gint64
 get_end (double             end,
          const RlxReferenceParams *params)

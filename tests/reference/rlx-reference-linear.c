@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-/* Σ over k of a[…, row, k] · b[…, k, column], where the operands are stacks of
- * matrices that broadcast to @index, the leading part of an index. */
+/* Σ over k of a[…, row, k] · b[…, k, column], where the operands are stacks of matrices
+ * that broadcast to @index, the leading part of an index. */
 typedef struct
 {
   const RlxReferenceValue *a;
@@ -27,7 +27,7 @@ typedef struct
   double error;   /* from the errors of the operands */
 } Dot;
 
-/* Where the matrix of @value for the stack's @index begins. */
+/* The offset of the matrix of @value for the stack's @index. */
 static gsize
 find_matrix (const RlxReferenceValue *value,
              const gint64            *index,

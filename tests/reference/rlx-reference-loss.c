@@ -9,12 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-/* What one element, or one row, comes to. */
+/* The contribution of an element, or of a row. */
 typedef struct
 {
   double value;
   double error;
-  double size;     /* of what was added up on the way */
+  double size;     /* sum of the magnitudes added up */
 } Part;
 
 static Part
@@ -41,7 +41,7 @@ of_element (RlxReferenceCall *call,
     {
       delta = (float) rlx_reference_get_float (call, "delta");
       f = fmin (fabs (d), delta);
-      /* fmin() takes NaN for nothing. */
+      /* fmin() ignores NaN. */
       part.value = isnan (d) ? d : f * (fabs (d) - f / 2);
       part.error = fmin (fabs (d) + e, delta) * e + 8 * RLX_F32_EPSILON * f * fabs (d);
     }
@@ -60,7 +60,7 @@ of_element (RlxReferenceCall *call,
       part.error = 1e-5 * part.size + (fabs (t) + et) * ex;
       if (et > 0)
         {
-          /* Convex in t, least at e ^ (x - 1). */
+          /* Convex in t, with the minimum at e ^ (x - 1). */
           least = CLAMP (exp (x - 1), t - et, t + et);
           for (guint i = 0; i < 3; i++)
             {
@@ -76,7 +76,7 @@ of_element (RlxReferenceCall *call,
   return part;
 }
 
-/* All are added up, and divided by @count, if that is more than one. */
+/* Adds up all of them, and divides by @count, if that is more than one. */
 static void
 finish (RlxReferenceCall *call,
         const Part       *parts,
@@ -107,7 +107,7 @@ finish (RlxReferenceCall *call,
     count = 1;
   y->values[0] = sum / fmax (count, 1);
   y->bounds[0] = (error + (log2 ((double) n + 1) + 32) * RLX_F32_EPSILON * size) / fmax (count, 1);
-  /* f32 has no such sums. */
+  /* Such sums overflow f32. */
   if (size >= 0x1p126)
     y->bounds[0] = INFINITY;
 }
@@ -174,7 +174,7 @@ cross_entropy (RlxReferenceCall *call)
   finish (call, parts, rows, labels ? count : (double) rows);
 }
 
-/* softmax (x) - target, times the share that a row has. */
+/* softmax (x) - target, times the weight of a row. */
 static void
 cross_entropy_backward (RlxReferenceCall *call)
 {
@@ -212,7 +212,7 @@ cross_entropy_backward (RlxReferenceCall *call)
       for (gsize k = 0; k < n; k++)
         {
           double p = exp (x->values[first + k * inner] - most) / sum, share = smoothing / (double) n;
-          /* As softmax has it, and what the operand's errors make of it. */
+          /* The bound of softmax, and the effect of the operand's errors. */
           double error = 3e-6 * p + 1e-7 + (worst > 0 ? p * expm1 (2 * worst) : 0);
 
           share += t->values[r] == (double) k ? 1 - smoothing : 0;

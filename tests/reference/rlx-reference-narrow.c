@@ -15,7 +15,8 @@ rlx_reference_is_narrow (RlxDataType data_type)
   return data_type >= RLX_DATA_TYPE_BF16 && data_type <= RLX_DATA_TYPE_F4E2M1;
 }
 
-/* (-1)^sign · 2^(exponent - bias) · 1.fraction, or 0.fraction with the least exponent. */
+/* (-1)^sign · 2^(exponent - bias) · 1.fraction, or 0.fraction with the smallest
+ * exponent. */
 static double
 compose (guint bits,
          guint n_exponent,
@@ -78,7 +79,7 @@ rlx_reference_round_narrow (RlxDataType data_type,
   if (isinf (value) && (data_type == RLX_DATA_TYPE_BF16 || data_type == RLX_DATA_TYPE_F8E5M2))
     return value;
 
-  /* Of the magnitudes, which are in the order of their bits, the last that is not larger. */
+  /* The last of the magnitudes, which are ordered by their bits, that is not larger. */
   while (!isfinite (rlx_reference_decode_narrow (data_type, high - 1)))
     high--;
   largest = rlx_reference_decode_narrow (data_type, high - 1);

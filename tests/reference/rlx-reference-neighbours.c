@@ -47,7 +47,7 @@ compare_descending (gconstpointer a,
   return order != 0 ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-/* Whether errors leave no doubt that item @k of a sorted row is there. */
+/* Whether item @k of a sorted row is certain despite errors. */
 static gboolean
 is_certain (const Item *items,
             gsize       n,
@@ -75,7 +75,7 @@ set (RlxReferenceCall *call,
 
 /* ---- moe_gate ------------------------------------------------------------------------ */
 
-/* What the scores of a row are, and how far off. */
+/* The scores of a row, and their errors. */
 static void
 make_scores (RlxReferenceCall *call,
              const double     *values,
@@ -183,7 +183,7 @@ moe_gate (RlxReferenceCall *call)
 
 /* ---- distances ------------------------------------------------------------------------ */
 
-/* From the point at @a of @x to that at @b of @y; of the Euclidean metric the square. */
+/* From the point at @a of @x to that at @b of @y; squared for the Euclidean metric. */
 static Item
 measure (const RlxReferenceValue *x,
          gsize                    a,
@@ -223,7 +223,7 @@ measure (const RlxReferenceValue *x,
       double norms = sqrt (x_square) * sqrt (y_square);
 
       item = (Item) { 1 - (norms > 0 || isnan (norms) ? sum / norms : 0), 2 * relative + (error > 0 ? 4 * error / norms : 0), 0 };
-      /* squares that are lost */
+      /* squares that underflow */
       if ((x_square > 0 && x_square < 0x1p-90) || (y_square > 0 && y_square < 0x1p-90) || x_square > 0x1p120 || y_square > 0x1p120)
         item.bound = INFINITY;
       if (error > 0 && norms < 1e-3)
@@ -341,14 +341,14 @@ get_box (const RlxReferenceValue *boxes,
       box.error = fmax (box.error, boxes->bounds[at + i] + boxes->bounds[at + 2 + i]);
       most = fmax (most, fabs (a) + fabs (b));
     }
-  /* Corners are exact, other than a centre and a size. */
+  /* Corners are exact, unlike a centre and a size. */
   box.error += center ? RLX_F32_ULP * most : 0;
   if (!isfinite (most) || isnan (box.low[0] + box.low[1] + box.high[0] + box.high[1]))
     box.error = INFINITY;
   return box;
 }
 
-/* Whether they overlap; *certain becomes FALSE where rounding decides. */
+/* Whether they overlap; *certain becomes FALSE if it depends on rounding. */
 static gboolean
 overlap (const Box *a,
          const Box *b,
@@ -361,9 +361,10 @@ overlap (const Box *a,
     size[i] = fmax (fmin (a->high[i], b->high[i]) - fmax (a->low[i], b->low[i]), 0);
   shared = size[0] * size[1];
   both = a->size[0] * a->size[1] + b->size[0] * b->size[1];
-  /* A difference, a product, two sums and another product, each off by half an ulp; and the corners. */
+  /* A difference, a product, two sums and another product, each with an error of half an ulp; and the
+   * corners. */
   room = 4 * RLX_F32_ULP * (shared + limit * both) + 3 * error * (a->size[0] + a->size[1] + b->size[0] + b->size[1] + error) + 0x1p-120;
-  /* Exact corners that are apart leave no doubt. */
+  /* Exact boxes that are disjoint leave no doubt. */
   if (!(error == 0 && shared == 0 && (size[0] == 0 || size[1] == 0)) && !(fabs (shared * (1 + limit) - limit * both) > room))
     *certain = FALSE;
   return shared > 0 && shared > limit * (both - shared);

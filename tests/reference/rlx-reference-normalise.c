@@ -14,8 +14,8 @@ typedef void (*RowFunc) (RlxReferenceCall *call,
                          const gsize      *factors,    /* of scale and bias for each */
                          gsize             n);
 
-/* The position of column @column in scale and bias, which have the axes in the
- * order they are given. */
+/* The position of column @column in scale and bias, which have the axes in the given
+ * order. */
 static gsize
 find_factor (RlxReferenceCall *call,
              const gint64     *index)
@@ -122,7 +122,7 @@ softmax_row (RlxReferenceCall               *call,
           y->bounds[at] = isfinite (y->values[at]) ? 2e-6 * y->values[at] + 1e-7 : 0;
           if (error > 0)
             y->bounds[at] += y->values[at] * expm1 (2 * error);
-          /* It is between 0 and 1 in any case. */
+          /* It is always between 0 and 1. */
           if (y->bounds[at] > 1 && isfinite (error))
             y->bounds[at] = 1;
         }
@@ -141,7 +141,7 @@ softmax (RlxReferenceCall *call)
 
 /* ---- norms -------------------------------------------------------------------------- */
 
-/* The errors of scale and bias, and of the row: with z the row of mean 0 and
+/* The errors of scale and bias, and of the row: with z the row normalised to mean 0 and
  * size 1, and d the errors, z changes by (d - mean d - z · mean z d) / size. */
 static void
 norm_row (RlxReferenceCall *call,
@@ -168,7 +168,7 @@ norm_row (RlxReferenceCall *call,
         mean_error += x->bounds[positions[i]] / (double) n;
         mean_turn += fabs (x->values[positions[i]] - mean) / size * x->bounds[positions[i]] / (double) n;
       }
-  /* Beyond this the first order says nothing. */
+  /* Beyond this the first order is meaningless. */
   if (mean_error > size / 4)
     mean_error = INFINITY;
 

@@ -14,16 +14,16 @@ typedef struct
 {
   double *values;
   double *bounds;
-  gsize *rows;        /* which row each element belongs to */
+  gsize *rows;        /* the row of each element */
 
   gboolean lp;
   gboolean residual;
   gboolean ada;
   gsize channel;
-  gint64 per_group;   /* channels that are in one group */
+  gint64 per_group;   /* channels per group */
   gboolean along[RLX_MAX_DIMS];
   gint64 axes[RLX_MAX_DIMS];
-  gsize n_axes;       /* of scale and bias, where these have them */
+  gsize n_axes;       /* of scale and bias, where they have any */
 } Operand;
 
 static void
@@ -84,7 +84,7 @@ find_factor (const Operand           *self,
   return at;
 }
 
-/* The number of the row that an element is in. */
+/* The index of the row that contains an element. */
 static gsize
 find_row (const Operand           *self,
           const RlxReferenceValue *x,
@@ -144,7 +144,7 @@ operand_init (Operand          *self,
   while (rlx_reference_next (index, x->shape, x->n_dims));
 }
 
-/* The factor and the shift of an element, and how wrong they may be. */
+/* The scale and the bias of an element, and their errors. */
 static void
 get_factors (const Operand    *self,
              RlxReferenceCall *call,
@@ -177,7 +177,7 @@ typedef struct
 {
   gsize n;
   double mean;
-  double square;        /* the mean one; of lp_norm the sum */
+  double square;        /* the mean square; for lp_norm the sum */
   double size;
   double mean_error;
   double mean_turn;
@@ -223,15 +223,15 @@ find_moments (RlxReferenceCall *call,
         row->mean_turn += p == 1 ? operand->bounds[i]
                                  : fabs (operand->values[i] - row->mean) / row->size * operand->bounds[i] / (lp ? 1 : (double) row->n);
       }
-  /* Beyond this the first order says nothing. */
+  /* Beyond this the first order is meaningless. */
   for (gsize i = 0; i < n; i++)
     if (rows[i].mean_error > rows[i].size / 4)
       rows[i].mean_error = INFINITY;
   return rows;
 }
 
-/* With z the row of mean 0 and size 1, and d the errors, z changes by
- * (d - mean d - z · mean z d) / size. */
+/* With z the row normalised to mean 0 and size 1, and d the errors, z changes by (d -
+ * mean d - z · mean z d) / size. */
 static void
 norm (RlxReferenceCall *call)
 {
@@ -276,7 +276,7 @@ norm (RlxReferenceCall *call)
         error = (operand.bounds[at] + (centred ? row->mean_error : 0) + fabs (z) * row->mean_turn) / row->size;
       if (isinf (row->mean_error))
         error = INFINITY;
-      /* squares may be too small for f32 */
+      /* squares may underflow f32 */
       if (operand.lp && rlx_reference_get_int (call, "p") == 2 && row->size > 0 && row->size < 0x1p-50)
         error = INFINITY;
       if (error > 0)
@@ -318,7 +318,7 @@ batch_norm (RlxReferenceCall *call)
       y->values[at] = apart * factor + shift;
       if (isfinite (y->values[at]))
         y->bounds[at] = 1e-6 * fabs (apart * factor) + 1e-7 * fabs (shift);
-      /* A compiler may take the difference of what it knows to be the same for 0, and that for 0 whatever the factor is. */
+      /* A compiler may replace a difference of equal terms by 0, and its product by 0 for any factor. */
       else if (isnan (y->values[at]) && !(fabs (apart) > 0) && (x == mean || !x->leaf || !mean->leaf))
         y->bounds[at] = INFINITY;
       if (variance->bounds[c] > 0)
@@ -336,19 +336,19 @@ batch_norm (RlxReferenceCall *call)
   while (rlx_reference_next (index, x->shape, x->n_dims));
 }
 
-/* How far sums of some tens of roundings are off, relative to the sum of magnitudes. */
+/* The error of sums with some tens of roundings, relative to the sum of magnitudes. */
 #define SUM_ERROR 3e-6
 
-/* A row of what layer_norm_backward works on. */
+/* A row in layer_norm_backward. */
 typedef struct
 {
-  double u, h, eu, eh;         /* normalised, and its gradient; how far they may be off */
+  double u, h, eu, eh;         /* normalised, and its gradient; their errors */
 } Column;
 
 typedef struct
 {
   double rate, error;          /* 1 / σ; relative */
-  gboolean lost;               /* nothing can be said of it */
+  gboolean lost;               /* nothing is known about it */
 } Deviation;
 
 static Deviation
@@ -380,7 +380,7 @@ find_columns (RlxReferenceCall *call,
   square += rlx_reference_get_float (call, "epsilon");
   self.rate = 1 / sqrt (square);
   self.error = turn * self.rate * self.rate + 2 * SUM_ERROR;
-  /* Beyond this first orders say nothing, and squares may not be there in f32. */
+  /* Beyond this first orders are meaningless, and squares may underflow f32. */
   self.lost |= largest > 1e15 || !(square > 1e-30) || !(self.error < 0.1);
   for (gsize k = 0; k < n; k++)
     {

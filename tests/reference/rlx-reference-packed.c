@@ -47,7 +47,7 @@ single (guint32 bits)
   return f;
 }
 
-/* Bits @from to @from + @n of a block, counted from the lowest bit of its first byte. */
+/* Bits @from to @from + @n of a block, starting with the lowest bit of its first byte. */
 static guint
 get_bits (Block b,
           guint from,
@@ -60,7 +60,7 @@ get_bits (Block b,
   return value;
 }
 
-/* Number @e of a row of 32 that has its lower halves first. */
+/* Element @e of a row of 32 that starts with the low nibbles. */
 static guint
 get_nibble (Block b,
             guint e)
@@ -68,8 +68,8 @@ get_nibble (Block b,
   return e < 16 ? b[e] & 15 : b[e - 16] >> 4;
 }
 
-/* Number @e of 256, where 32 · (8 / bits) numbers share 32 bytes, 32 of them with the
- * lowest bits, the next 32 with the next ones. */
+/* Element @e of 256, where 32 · (8 / bits) elements share 32 bytes: the first 32 of them
+ * have the lowest bits, the next 32 the following ones. */
 static guint
 get_strided (Block b,
              guint bits,
@@ -123,7 +123,7 @@ q3_k (Block b,
   return half (u16 (b + 108)) * (scale - 32) * q;
 }
 
-/* Scale and offset of 32 numbers, of twelve bytes. */
+/* Scale and offset of 32 elements, from twelve bytes. */
 static void
 get_scales (Block  b,
             guint  i,
@@ -166,7 +166,7 @@ static double
 q6_k (Block b,
       guint e)
 {
-  /* each run of 128 has its lower bits in 64 bytes: 64 numbers, then 64 more */
+  /* each run of 128 has its low bits in 64 bytes: for 64 elements, then for 64 more */
   guint low = b[e / 128 * 64 + e % 64] >> (e % 128 / 64 * 4) & 15;
   int q = (int) (low | get_strided (b + 128, 2, e) << 4) - 32;
 
@@ -200,7 +200,7 @@ iq4_xs (Block b,
   return half (u16 (b)) * scale * levels[get_nibble (b + 8 + 16 * i, e % 32)];
 }
 
-/* Number @e of an entry of a grid, of @bits bits. */
+/* Element @e of an entry of a grid, of @bits bits. */
 static guint
 get_entry (const guint32 *grid,
            guint          index,
@@ -210,7 +210,8 @@ get_entry (const guint32 *grid,
   return grid[index / 2] >> (index % 2 * 16 + e * bits) & ((1u << bits) - 1);
 }
 
-/* The sign of number @e of eight, of which the last makes the number of signs even. */
+/* The sign of element @e of eight, the last of which makes the number of minus signs
+ * even. */
 static int
 get_sign (guint seven,
           guint e)
@@ -327,7 +328,7 @@ typedef struct
   const char *name;
   guint numbers, bytes;
   double (*get) (Block b, guint e);
-  guint bits;              /* of numbers whose scales are elsewhere */
+  guint bits;              /* of elements with separate scales */
 } Format;
 
 static const Format formats[] = {
@@ -343,7 +344,7 @@ static const Format formats[] = {
   { "f8-e4m3", 1, 1, NULL, 8 }, { "f8-e5m2", 1, 1, NULL, 8 },
 };
 
-/* The operands that packed rows consist of. */
+/* The operands that make up packed rows. */
 typedef struct
 {
   const Format *format;
@@ -393,7 +394,7 @@ get_integer (const Packed *self,
   return self->is_signed && q >= 1 << (bits - 1) ? q - (1 << bits) : q;
 }
 
-/* Number @k of row @row, and how far it may be off. */
+/* Element @k of row @row, and its error. */
 static double
 packed_get (const Packed *self,
             gsize         row,
@@ -491,7 +492,8 @@ gather_packed (RlxReferenceCall *call)
   unpack_rows (call, call->inputs[1], rlx_reference_get_input (call, 2), rlx_reference_get_input (call, 3));
 }
 
-/* Turns the bytes of a type with an offset into those of the size of scale times number, plus that of the offset. */
+/* Replaces the bytes of a type with an offset by those of the magnitude of scale times number, plus that of the
+ * offset. */
 static void
 take_sizes (Packed *self,
             gsize   n_bytes)
@@ -507,7 +509,8 @@ take_sizes (Packed *self,
     }
 }
 
-/* How far element @k of a row of @x may be off when 32 are rounded to bytes together. */
+/* The error of element @k of a row of @x if 32 elements are quantised to bytes
+ * together. */
 static double
 get_byte_bound (const RlxReferenceValue *x,
                 gsize                    row,
@@ -574,7 +577,7 @@ dequant_matmul (RlxReferenceCall *call)
           bound += bias->bounds[row] + RLX_F32_ULP * fabs (bias->values[row]);
         }
       y->values[i] = sum;
-      /* a part of the sum may be beyond the largest number where the whole is not */
+      /* a partial sum may overflow even if the whole does not */
       y->bounds[i] = !known || (isfinite (sum) && sizes > FLT_MAX / 2) ? INFINITY : isnan (bound) ? 0 : bound;
     }
   g_free (self.bytes);

@@ -7,21 +7,21 @@
 
 G_BEGIN_DECLS
 
-/* Half the distance of f32 numbers, relative: what one rounding costs. */
+/* Half the relative distance between f32 numbers: the error of one rounding. */
 #define RLX_F32_EPSILON 0x1p-24
-/* The distance, relative: "1 ulp" is at most this. */
+/* The relative distance: "1 ulp" is at most this. */
 #define RLX_F32_ULP 0x1p-23
 
 typedef struct
 {
   const char *op;
   GVariant *attributes;                   /* a{sv}, complete */
-  const RlxReferenceValue *const *inputs; /* NULL for one that is left out */
+  const RlxReferenceValue *const *inputs; /* NULL for an omitted one */
   gsize n_inputs;
   RlxReferenceValue *output;              /* type and shape are set; bounds are 0 */
-  gsize result;                           /* which one it is of an operator with several */
+  gsize result;                           /* index among several results of an operator */
   gboolean narrow;                        /* products may round their operands to f16 */
-  gboolean bytes;                         /* those with packed weights round the other one to bytes */
+  gboolean bytes;                         /* those with packed weights quantise the other operand to bytes */
 } RlxReferenceCall;
 
 typedef void (*RlxReferenceFunc) (RlxReferenceCall *call);
@@ -32,7 +32,7 @@ typedef struct
   RlxReferenceFunc func;
 } RlxReferenceRow;
 
-/* One table per file; they end with a NULL. */
+/* One table per file, terminated by NULL. */
 extern const RlxReferenceRow rlx_reference_attention[];
 extern const RlxReferenceRow rlx_reference_contract[];
 extern const RlxReferenceRow rlx_reference_complex[];
@@ -58,7 +58,7 @@ extern const RlxReferenceRow rlx_reference_window[];
 
 /* ---- sums of products ------------------------------------------------------ */
 
-/* Σ |a| |b|, and that of the products which are finite. */
+/* Σ |a| |b|, and that of the finite products. */
 typedef struct
 {
   double all;
@@ -67,21 +67,20 @@ typedef struct
 
 void   rlx_reference_size_add      (RlxReferenceSize *self,
                                     double            product);
-/* What a sum of @k products may be off, with @error from the errors of the operands. Intermediate
- * results that may not fit f32 leave nothing to say; exact infinities and NaNs stay. */
+/* The error of a sum of @k products, with @error from the errors of the operands. If intermediate
+ * results may overflow f32, nothing is known; exact infinities and NaNs are kept. */
 double rlx_reference_sum_bound     (const RlxReferenceSize *size,
                                     double                  error,
                                     double                  k);
-/* How far an operand of a product may be off. With reduced precision it is rounded to the nearest number
- * of f16, but nothing below 2⁻¹⁴ need be kept, and what is beyond 65504 may be anything. */
+/* The error of an operand of a product. With reduced precision it is rounded to the nearest number of
+ * f16, where values below 2⁻¹⁴ may be lost, and those above 65504 may become anything. */
 double rlx_reference_operand_bound (const RlxReferenceCall  *call,
                                     const RlxReferenceValue *value,
                                     gsize                    i);
 
 /* ---- element-wise operators ---------------------------------------------- */
 
-/* The attributes of one of them, those that are there. Floats are what the
- * device gets: rounded to f32. */
+/* The attributes that the operator has. Floats are rounded to f32, as on the device. */
 typedef struct
 {
   double p;                  /* alpha, minimum */
@@ -100,22 +99,22 @@ typedef gint64 (*RlxReferenceIntFunc)   (const gint64             *x,
 typedef struct
 {
   const char *op;
-  RlxReferenceFloatFunc f;     /* floats, and all types where there is no i */
+  RlxReferenceFloatFunc f;     /* floats, and all types if there is no i */
   RlxReferenceIntFunc i;       /* integers; the result wraps */
   double relative;             /* the stated bound: relative · |y| + absolute, */
   double absolute;
-  RlxReferenceFloatFunc bound; /* or this, of the operands */
-  gboolean curved;             /* the ends of an interval may not show its largest error */
+  RlxReferenceFloatFunc bound; /* or this function of the operands */
+  gboolean curved;             /* the error may be larger inside an interval than at its ends */
 } RlxReferenceFunction;
 
-extern const RlxReferenceFunction rlx_reference_functions[]; /* ends with a NULL */
+extern const RlxReferenceFunction rlx_reference_functions[]; /* terminated by NULL */
 const RlxReferenceFunction *rlx_reference_find_function (const char *op);
 void rlx_reference_elementwise (RlxReferenceCall *call);
 void rlx_reference_cast        (RlxReferenceCall *call);
 
 /* ---- Fourier transforms ----------------------------------------------------- */
 
-/* Complex numbers, and how far off their parts may be. */
+/* Complex numbers, and the errors of their parts. */
 typedef struct
 {
   gint64 shape[RLX_MAX_DIMS];
@@ -129,8 +128,8 @@ void rlx_reference_numbers_init  (RlxReferenceNumbers *self,
                                   const gint64        *shape,
                                   gsize                n_dims);
 void rlx_reference_numbers_clear (RlxReferenceNumbers *self);
-/* Takes what is there along @axis, and makes @wanted elements of it by a transform of @n: of @sign -1 or 1,
- * times @scale, and of elements above n / 2 that are conjugates where @hermitian. */
+/* Transforms the elements along @axis into @wanted ones by a transform of length @n: of @sign -1 or 1,
+ * times @scale, where elements above n / 2 are conjugates if @hermitian is set. */
 void rlx_reference_transform     (RlxReferenceNumbers *x,
                                   gsize                axis,
                                   gsize                n,
@@ -138,16 +137,16 @@ void rlx_reference_transform     (RlxReferenceNumbers *x,
                                   gboolean             hermitian,
                                   double               sign,
                                   double               scale);
-/* The factor of one of the two directions. */
+/* The factor for one of the two directions. */
 double rlx_reference_get_norm    (RlxReferenceCall    *call,
                                   gboolean             inverse,
                                   gsize                n);
-/* Where a part of number @i of @n is. */
+/* The position of a part of number @i of @n. */
 gsize rlx_reference_find_part    (gboolean             planar,
                                   gsize                i,
                                   gsize                n,
                                   gsize                part);
-/* "" where there is none. */
+/* "" if there is none. */
 const char *rlx_reference_get_text (RlxReferenceCall  *call,
                                     const char        *name);
 
@@ -169,7 +168,7 @@ gint64 rlx_reference_bit_not       (const gint64 *x, const RlxReferenceParams *p
 gint64 rlx_reference_shift_left    (const gint64 *x, const RlxReferenceParams *params);
 gint64 rlx_reference_shift_right   (const gint64 *x, const RlxReferenceParams *params);
 
-/* The number as @data_type holds it on the device; 64-bit types are 32 bits. */
+/* The number as @data_type stores it on the device; 64-bit types are 32 bits wide. */
 gint64   rlx_reference_wrap        (RlxDataType data_type, gint64 value);
 void     rlx_reference_get_range   (RlxDataType data_type, gint64 *least, gint64 *greatest);
 guint    rlx_reference_get_bits    (RlxDataType data_type);
@@ -180,12 +179,12 @@ gboolean rlx_reference_is_float    (RlxDataType data_type);
 gint64   rlx_reference_get_int     (RlxReferenceCall *call, const char *name);
 gboolean rlx_reference_get_bool    (RlxReferenceCall *call, const char *name);
 double   rlx_reference_get_float   (RlxReferenceCall *call, const char *name);
-/* NULL and 0 for an empty list, FALSE when there is none. */
+/* NULL and 0 for an empty list, FALSE if there is none. */
 gboolean rlx_reference_get_ints    (RlxReferenceCall *call,
                                     const char       *name,
                                     gint64            values[RLX_MAX_DIMS],
                                     gsize            *n_values);
-/* Marks the axes of a list of them. */
+/* Marks the axes in a list. */
 void     rlx_reference_get_axes    (RlxReferenceCall *call,
                                     const char       *name,
                                     gsize             n_dims,
@@ -197,13 +196,13 @@ const RlxReferenceValue *rlx_reference_get_input (RlxReferenceCall *call, gsize 
 gboolean rlx_reference_next        (gint64       *index,
                                     const gint64 *shape,
                                     gsize         n_dims);
-/* Where the element of @value is that broadcasts to @index of a shape of
- * @n_dims dimensions. */
+/* The position of the element of @value that broadcasts to @index of a shape of @n_dims
+ * dimensions. */
 gsize    rlx_reference_position    (const RlxReferenceValue *value,
                                     const gint64            *index,
                                     gsize                    n_dims);
-/* Sets element @at of the result of an operator whose operands from @first on are
- * bias, scale, scale_y and zero_y. @sum is of integers, and may be off by @bound. */
+/* Sets element @at of the result of an operator whose operands from @first on are bias,
+ * scale, scale_y and zero_y. @sum is of integers, with an error of up to @bound. */
 void     rlx_reference_requantize  (RlxReferenceCall *call,
                                     gsize             first,
                                     gsize             channel,

@@ -10,10 +10,10 @@
 
 #include <math.h>
 
-/* Division is within 2.5 ulp. */
+/* The error of a division is at most 2.5 ulp. */
 #define DIVISION (2.5 * RLX_F32_ULP)
 
-/* A number that is only known to lie between two others. */
+/* A number that is only known to be within an interval. */
 typedef struct
 {
   double value, least, most;
@@ -33,7 +33,7 @@ get_interval (const RlxReferenceValue *x,
   return interval (x->values[at], x->bounds[at]);
 }
 
-/* Which element of the scale is for the element of the operand at @index. */
+/* The index of the scale that applies to the operand's element at @index. */
 static gsize
 scale_position (RlxReferenceCall        *call,
                 const RlxReferenceValue *x,
@@ -69,7 +69,7 @@ limit (double quotient,
   return fmin (fmax (nearbyint (quotient) + zero, lowest), highest);
 }
 
-/* The level that x / scale + zero is rounded to. */
+/* The level to which x / scale + zero is rounded. */
 static Interval
 get_level (Interval x,
            Interval scale,
@@ -176,7 +176,7 @@ dequantize_linear (RlxReferenceCall *call)
   while (rlx_reference_next (index, x->shape, x->n_dims));
 }
 
-/* The scale that fits all values, and the zero point. */
+/* The scale that covers all values, and the zero point. */
 static void
 find_range (const RlxReferenceValue *x,
             gboolean                 symmetric,
@@ -202,7 +202,7 @@ find_range (const RlxReferenceValue *x,
     range = NAN;
   if (range == 0)
     {
-      /* Values that may be taken for 0 leave open which it is. */
+      /* If values may be flushed to 0, either case is possible. */
       *scale = interval (1, error > 0 ? INFINITY : 0);
       *zero = interval (0, 0);
       return;
@@ -293,7 +293,7 @@ fake_quantize (RlxReferenceCall *call)
   while (rlx_reference_next (index, x->shape, x->n_dims));
 }
 
-/* The element of a value that has one, or one for each channel. */
+/* The element of a scalar, or of a value per channel. */
 static Interval
 get_for_channel (const RlxReferenceValue *value,
                  gsize                    channel)
@@ -359,7 +359,7 @@ rlx_reference_requantize (RlxReferenceCall *call,
     }
 }
 
-/* Where the matrix element of @value is, for @index of the result's stack. */
+/* The matrix element of @value for @index of the result's stack. */
 static double
 get_element (const RlxReferenceValue *value,
              const gint64            *index,

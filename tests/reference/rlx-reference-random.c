@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Philox 4x32-10 by 64-bit products. */
+/* Philox 4x32-10 with 64-bit products. */
 static void
 philox (const guint32 counter[4],
         const guint32 key[2],
@@ -30,7 +30,7 @@ philox (const guint32 counter[4],
     }
 }
 
-/* Word @index of the sequence of the call. */
+/* Word @index of the call's sequence. */
 static guint32
 get_word (RlxReferenceCall        *call,
           const RlxReferenceValue *keys,
@@ -86,8 +86,8 @@ random_normal (RlxReferenceCall *call)
   for (gsize i = 0; i < y->n_elements; i++)
     {
       double distance = sqrt (-2 * log (((get_word (call, call->inputs[0], i / 2 * 2) >> 8) + 1) * 0x1p-24));
-      /* The two upper bits are the quarter, of which the others go from -45 to
-       * 45 degrees; the 7 lowest are left out. */
+      /* The two upper bits are the quadrant, and the others the angle within it, from -45
+       * to 45 degrees; the 7 lowest are dropped. */
       guint32 word = get_word (call, call->inputs[0], i / 2 * 2 + 1);
       double angle = ((word >> 30) + (double) (word >> 7 & 0x7fffff) * 0x1p-23 - 0.5) * G_PI_2;
 
@@ -121,7 +121,7 @@ typedef struct
   gsize token;
 } Token;
 
-/* Falling, NaN first, then by index. */
+/* Descending, NaN first, then by index. */
 static int
 compare_tokens (gconstpointer a,
                 gconstpointer b,

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A number and how far the device's may be away from it. */
+/* A number and the error of the device's. */
 typedef struct
 {
   double value;
@@ -97,8 +97,8 @@ activate (const Activation *self,
   g_assert_not_reached ();
 }
 
-/* What the operator of the same name states, and what a product before or after
- * it adds. */
+/* The stated bound of the operator of the same name, plus that of a product before or
+ * after it. */
 static double
 stated_error (const Activation *self,
               double            x,
@@ -122,11 +122,11 @@ apply (const Activation *self,
   x.value = x.value > clip ? clip : x.value < -clip ? -clip : x.value;
   y.value = activate (self, x.value);
   y.error = 0;
-  /* An operand that nobody knows, times 0, has an error that is not a number. */
+  /* An unknown operand times 0 has an error that is NaN. */
   if (!isfinite (x.error) || isnan (y.value))
     return (Number) { y.value, isnan (x.value) ? 0 : INFINITY };
 
-  /* All are monotonous but where they have an edge. */
+  /* All are monotonic except at a kink. */
   ends[0] = x.value - x.error;
   ends[1] = x.value + x.error;
   ends[2] = fabs (x.value) <= x.error ? 0 : x.value;
@@ -248,7 +248,7 @@ state_at (const Network *self,
   return (direction * self->batch + row) * self->hidden + unit;
 }
 
-/* Σ of weights times what is given, and its error. */
+/* Σ of weights times values, and its error. */
 static Number
 sum_products (const RlxReferenceValue *weight,
               gsize                    first,
@@ -275,7 +275,7 @@ sum_products (const RlxReferenceValue *weight,
   return sum;
 }
 
-/* Row of the weights for a gate, by its letter. */
+/* The row of the weights for a gate, by its letter. */
 static gsize
 gate_row (const Network *self,
           gsize          direction,
@@ -297,7 +297,7 @@ typedef struct
   gsize unit;
 } Place;
 
-/* What comes before the activation; peepholes apart. */
+/* The pre-activation value, without peepholes. */
 static Number
 before_gate (const Network *self,
              const Place   *place,

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Calls @visit for each element with the number of the result it belongs to. */
+/* Calls @visit for each element with the index of the result it belongs to. */
 typedef void (*Visit) (const RlxReferenceValue *x,
                        gsize                    from,
                        RlxReferenceValue       *y,
@@ -112,7 +112,7 @@ visit_square (const RlxReferenceValue *x,
   sizes[to] += value * value;
   if (bound > 0)
     y->bounds[to] += (2 * fabs (value) + bound) * bound;
-  /* too small for f32 */
+  /* underflows f32 */
   if (value * value < 0x1p-126)
     y->bounds[to] += value * value;
 }
@@ -141,7 +141,7 @@ reduce_norm (RlxReferenceCall *call)
           y->values[i] = sqrt (sum);
           if (isfinite (sum))
             {
-              /* beyond f32 the sum is infinite, and its root as well */
+              /* if it overflows f32, the sum is infinite, and so is its root */
               double most = sum + y->bounds[i], least = fmax (0, sum - y->bounds[i]);
 
               y->bounds[i] = fmax (sqrt (most) - sqrt (sum), sqrt (sum) - sqrt (least)) + RLX_F32_ULP * sqrt (sum);
@@ -274,7 +274,7 @@ visit_truth (const RlxReferenceValue *x,
   const gboolean *all = data;
   gboolean one = x->values[from] != 0;
 
-  /* What is uncertain only matters where no other element decides. */
+  /* An uncertain element only matters if no other one decides. */
   y->bounds[to] = fmax (y->bounds[to], x->bounds[from]);
   y->values[to] = *all ? y->values[to] != 0 && one : y->values[to] != 0 || one;
 }
@@ -290,7 +290,7 @@ reduce_truth (RlxReferenceCall *call)
 
 /* ---- extremes ------------------------------------------------------------------------ */
 
-/* What the result may be at least and at most. */
+/* The lower and upper bound of the result. */
 typedef struct
 {
   double sign;
@@ -361,7 +361,7 @@ reduce_extreme (RlxReferenceCall *call)
 typedef struct
 {
   double *greatest;   /* Π (|x| + error) */
-  double *up, *down;  /* Σ |log₂ |x|| of factors above and below 1: how far a part of the product may get */
+  double *up, *down;  /* Σ |log₂ |x|| of factors above and below 1: the possible range of partial products */
 } Products;
 
 static void
@@ -409,12 +409,13 @@ reduce_prod (RlxReferenceCall *call)
 
       if (!rlx_reference_is_float (y->data_type))
         y->bounds[i] = isinf (greatest[i]) ? INFINITY : 0;
-      /* Zero times what overflowed, or infinity times what vanished, is NaN. */
+      /* Zero times an overflow, or infinity times an underflow, is NaN. */
       else if (up[i] >= 126 || (vanishes && isinf (y->values[i])))
         y->bounds[i] = INFINITY;
       else if (isfinite (y->values[i]))
         y->bounds[i] = (double) n * RLX_F32_ULP * fabs (y->values[i]) + (greatest[i] - fabs (y->values[i])) +
-                       /* each part may be zero where it is subnormal, and what else there is enlarges that */
+                       /* each partial product may be flushed to zero if subnormal, and the remaining factors
+                        * amplify that */
                        (vanishes ? (double) n * exp2 (up[i]) * FLT_MIN : 0);
     }
 }

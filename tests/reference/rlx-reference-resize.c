@@ -34,7 +34,7 @@ typedef struct
   double value;
   double bound;       /* from those of the neighbours */
   double largest;     /* of them */
-  gboolean open;      /* what is not finite may have a weight of 0 or not */
+  gboolean open;      /* it depends on whether a NaN or infinity has a weight of 0 */
 } Mix;
 
 static void
@@ -52,7 +52,7 @@ mix_add (Mix                     *self,
   self->largest = MAX (self->largest, fabs (x->values[at]) + x->bounds[at]);
 }
 
-/* The bound, where the weights make an error of @relative times the largest. */
+/* The bound if the weights have an error of @relative times the largest. */
 static double
 mix_bound (const Mix *self,
            double     relative)
@@ -114,11 +114,11 @@ typedef struct
   double a;
   gboolean exclude;
   double extrapolation;
-  gboolean scaled;       /* or cropped: places are not exact */
+  gboolean scaled;       /* or cropped: positions are inexact */
   gboolean antialias;
 } Resize;
 
-/* Where element r of the result is. */
+/* The position of element r of the result. */
 static double
 get_place (const Resize *resize,
            double        r,
@@ -158,7 +158,7 @@ round_place (const char *rounding,
   return (gint64) ceil (x - 0.5);
 }
 
-/* All elements that have a weight once the weights are stretched. */
+/* All elements with a weight after stretching the filter. */
 static void
 average_elements (const Resize            *resize,
                   const RlxReferenceValue *x,
@@ -291,7 +291,7 @@ resize (RlxReferenceCall *call)
           double place = get_place (&r, (double) (e / inner % (gsize) sizes[i]), (double) size, (double) sizes[i], scale,
                                     region != NULL ? region->values[i] : 0, region != NULL ? region->values[n + i] : 1);
 
-          /* A quotient of integers may miss one by a little. */
+          /* A quotient of integers may be off by a little. */
           if (scales == NULL && fabs (place * 2 - nearbyint (place * 2)) < 1e-9)
             place = nearbyint (place * 2) / 2;
           resize_element (&r, &now, outer * (gsize) size * inner + e % inner, inner, size, place,
@@ -366,7 +366,7 @@ grid_sample (RlxReferenceCall *call)
             place = nearbyint (place);
           if (strcmp (padding, "border") == 0)
             {
-              /* The curve goes on behind the last element, through elements like it. */
+              /* The curve continues beyond the last element, through copies of it. */
               if (strcmp (mode, "cubic") != 0)
                 place = CLAMP (place, 0, size - 1);
             }

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A number, what errors of the operands may have done to it, and how large it would be if nothing cancelled: each
- * rounding on the way to it costs a share of that, in whatever order sums are made. */
+/* A number, the effect of the operands' errors, and its magnitude if nothing cancelled: each rounding costs a
+ * fraction of that, in whatever order sums are computed. */
 typedef struct
 {
   double value;
@@ -18,7 +18,7 @@ typedef struct
   double size;
 } Number;
 
-/* Rounding costs 2⁻²⁴ of this at least, which is what numbers below the smallest one may lose. */
+/* A rounding costs at least 2⁻²⁴ of this, which is what subnormals may lose. */
 #define LEAST 0x1p-102
 
 static Number
@@ -144,7 +144,7 @@ state_at (const Sequence *self,
   return (head * self->rows + row) * self->columns + column;
 }
 
-/* The logarithm of the factor of a row. */
+/* The logarithm of a row's factor. */
 static Number
 get_decay (const Sequence *self,
            gsize           gate,
@@ -161,7 +161,7 @@ get_decay (const Sequence *self,
   return make (0, 0);
 }
 
-/* Sets a result: @wear is how many roundings led to it. */
+/* Sets a result: @wear is the number of roundings that led to it. */
 static void
 set (RlxReferenceValue *y,
      gsize              at,
@@ -254,7 +254,7 @@ sequence (RlxReferenceCall *call)
         run_column (&self, call, batch, head, column);
 }
 
-/* All states: those of a column after each other. */
+/* All states: those of a column in sequence. */
 static void
 states (RlxReferenceCall *call)
 {

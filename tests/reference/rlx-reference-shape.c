@@ -61,8 +61,7 @@ transpose (RlxReferenceCall *call)
   while (rlx_reference_next (index, y->shape, y->n_dims));
 }
 
-/* The first index of an axis, after the rules for numbers that are negative or
- * beyond the end. */
+/* The first index of an axis, by the rules for negative and excessive numbers. */
 static gint64
 get_start (gint64 start,
            gint64 step,

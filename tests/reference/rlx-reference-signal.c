@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Numbers, and how far off they may be. */
+/* Numbers, and their errors. */
 typedef struct
 {
   gsize n;
@@ -32,7 +32,7 @@ row_clear (Row *self)
   g_free (self->bounds);
 }
 
-/* What nothing is known of may be anything. */
+/* The bound of an unknown value is infinite. */
 static double
 known (double bound)
 {
@@ -98,7 +98,7 @@ get_window (const Frames *self,
   *bound = i >= before && i < before + n ? self->window->bounds[i - before] : 0;
 }
 
-/* Which sample is at @i, FALSE for one that is 0. */
+/* The index of the sample at @i; FALSE for a zero. */
 static gboolean
 find_sample (const char *mode,
              gint64      n,
@@ -320,7 +320,7 @@ power_spectrum (RlxReferenceCall *call)
       RlxReferenceNumbers z;
       Row row;
 
-      /* cut off or filled up to a frame */
+      /* truncated or padded to a frame */
       row_init (&row, length);
       memcpy (row.values, x->values + s * n, MIN (n, length) * sizeof (double));
       memcpy (row.bounds, x->bounds + s * n, MIN (n, length) * sizeof (double));
@@ -564,7 +564,7 @@ filter (RlxReferenceCall *call)
 
               if (i + first < j || i + first - j >= n)
                 {
-                  /* of padding: what an infinity makes of it is not said */
+                  /* padding: its effect on an infinity is unspecified */
                   error += isfinite (h_value) ? 0 : INFINITY;
                   continue;
                 }

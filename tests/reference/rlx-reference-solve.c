@@ -34,7 +34,7 @@ multiply (const double *a,
   return y;
 }
 
-/* Solves for a lower triangle, or an upper one, in place. */
+/* Solves for a lower or an upper triangle, in place. */
 static void
 substitute (const double *a,
             double       *x,
@@ -58,7 +58,7 @@ substitute (const double *a,
     }
 }
 
-/* Factors with rows in @order; returns the sign of the order. */
+/* LU factors with rows in @order; returns the sign of the permutation. */
 static double
 factorise (double *a,
            gsize  *order,
@@ -101,7 +101,7 @@ factorise (double *a,
   return sign;
 }
 
-/* All there is to know of a matrix. */
+/* All that is known about a matrix. */
 typedef struct
 {
   gsize n;
@@ -109,7 +109,7 @@ typedef struct
   gsize *order;
   double sign;
   double *inverse;
-  double *reach;    /* |A⁻¹| (4 (n + 4) ε |L| |U| + the errors of A), where L U has its rows in order */
+  double *reach;    /* |A⁻¹| (4 (n + 4) ε |L| |U| + the errors of A), where L U has permuted rows */
 } Elimination;
 
 static void
@@ -154,7 +154,7 @@ elimination_clear (Elimination *self)
   g_free (self->reach);
 }
 
-/* Where the matrix of an operand is that belongs to number @index of the result. */
+/* The offset of an operand's matrix for index @index of the result. */
 static gsize
 find_matrix (const RlxReferenceValue *value,
              gsize                    index,

@@ -38,7 +38,7 @@ get_axis (RlxReferenceCall        *call,
   return axis;
 }
 
-/* Where element @k of a row is in a tensor whose axis has @length elements. */
+/* The position of element @k of a row in a tensor whose axis has @length elements. */
 static gsize
 locate (const Axis *axis,
         gsize       length,
@@ -98,7 +98,7 @@ read_row (const RlxReferenceValue *x,
     }
 }
 
-/* Whether two elements may be in another order than they seem to be. */
+/* Whether the order of two elements is uncertain. */
 static gboolean
 may_swap (const Item *a,
           const Item *b)
@@ -223,7 +223,7 @@ hardmax (RlxReferenceCall *call)
 
 /* ---- running sums ------------------------------------------------------------------------- */
 
-/* What is known after some elements. */
+/* What is known after some of the elements. */
 typedef struct
 {
   double value;
@@ -334,7 +334,7 @@ scan_bound (const char    *op,
       return (running->n > 1 ? n * RLX_F32_ULP * fabs (running->value) : 0) + (running->size - fabs (running->value));
     }
 
-  /* An extreme moves no further than the element that moves most. */
+  /* An extreme changes by no more than the largest change of an element. */
   return isfinite (running->value) || isinf (running->bound) ? running->bound : 0;
 }
 

@@ -12,7 +12,7 @@
 
 #define MAX_AXES 3
 
-/* Where a window moves. */
+/* How a window moves. */
 typedef struct
 {
   gsize n_axes;
@@ -238,8 +238,8 @@ conv_forward (RlxReferenceCall *call)
   finish (call, &conv, sizes, count_terms (&conv, channels));
 }
 
-/* @value less its zero point, which is one for each of @channels places along
- * @axis, or one. */
+/* @value minus its zero point, of which there is one for each of @channels indices along
+ * @axis, or a single one. */
 static RlxReferenceValue
 take_off (const RlxReferenceValue *value,
           const RlxReferenceValue *zero,
@@ -292,7 +292,7 @@ qconv (RlxReferenceCall *call)
   do
     {
       rlx_reference_requantize (call, 4, (gsize) index[conv.window.channel], at, y->values[at], known ? 0 : y->bounds[at]);
-      /* A zero that a compiler knows may be one times infinity, too. */
+      /* A zero that a compiler knows about may be multiplied by infinity, too. */
       if (call->inputs[0]->n_elements == 0 && isnan (y->values[at]))
         y->bounds[at] = INFINITY;
       at++;
@@ -316,7 +316,7 @@ conv_transpose (RlxReferenceCall *call)
   if (y->n_elements == 0)
     return;
   conv_init (&conv, call);
-  /* One channel is there for all groups. */
+  /* A single channel is shared by all groups. */
   shared = x->shape[window->channel] == 1;
   channels = shared ? 1 : x->shape[window->channel] / conv.groups;
   outputs = y->shape[window->channel] / conv.groups;
@@ -408,9 +408,9 @@ im2col (RlxReferenceCall *call)
 typedef struct
 {
   gsize n;          /* elements */
-  gsize n_padded;   /* with those of the padding */
+  gsize n_padded;   /* including the padding */
   gsize best;       /* position of the largest */
-  gboolean unsure;  /* whether that may be another one */
+  gboolean unsure;  /* whether it may be a different one */
   double max;
   double max_bound;
   double sum;
@@ -475,8 +475,8 @@ pool_window (const Window            *window,
   return pool;
 }
 
-/* The bound of a sum of that size. Infinities and NaNs are exact, unless they
- * come from a number that is not; what may not fit f32 leaves nothing to say. */
+/* The bound of a sum of that size. Infinities and NaNs are exact, unless they are due to
+ * an inexact number; if it may overflow f32, nothing is known. */
 static double
 limit_bound (double bound,
              double operand_bound,
@@ -583,7 +583,7 @@ max_pool_backward (RlxReferenceCall *call)
     {
       if (counts[i] > 1)
         y->bounds[i] += counts[i] * (RLX_F32_EPSILON * sizes[i] + 0x1p-126);
-      /* A sum on the way may be too large for f32. */
+      /* A partial sum may overflow f32. */
       if (unsure || sizes[i] > 0x1p127)
         y->bounds[i] = INFINITY;
     }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* From here on rounding gives an infinity. */
+/* From here on numbers round to infinity. */
 #define F32_OVERFLOW (0x1p128 - 0x1p103)
 #define F16_OVERFLOW 65520.0
 #define F16_MAX 65504.0
@@ -182,7 +182,7 @@ rlx_reference_value_new_leaf (RlxNode    *leaf,
   self->stored = self->leaf = TRUE;
   g_free (self->values);
   self->values = rlx_reference_decode (tensor, NULL);
-  /* A device may take subnormal numbers for zero. */
+  /* A device may flush subnormal numbers to zero. */
   for (gsize i = 0; self->data_type == RLX_DATA_TYPE_F32 && i < self->n_elements; i++)
     if (fabs (self->values[i]) < FLT_MIN)
       self->bounds[i] = fabs (self->values[i]);
@@ -190,7 +190,7 @@ rlx_reference_value_new_leaf (RlxNode    *leaf,
   return self;
 }
 
-/* Those of a leaf, where the flags say what a device does with them. */
+/* Those of a leaf, if the flags tell how a device treats them. */
 static void
 settle_subnormals (RlxReferenceValue *self,
                    RlxReferenceFlags  flags)
@@ -268,7 +268,7 @@ finish_f16 (double            *value,
     *value = rounded;
 }
 
-/* Wherever in its bounds the number is, it becomes the nearest one there. */
+/* Any number within its bounds is rounded to the nearest one of the type. */
 static void
 finish_narrow (RlxDataType data_type,
                double     *value,
@@ -303,8 +303,8 @@ finish (RlxReferenceValue *self,
     }
 }
 
-/* A fused kernel keeps an f16 value in f32, so that it is infinite only if it
- * is stored. NULL where that makes no difference. */
+/* A fused kernel keeps an f16 value in f32, so that it is infinite only if it is stored.
+ * NULL if that makes no difference. */
 static RlxReferenceValue *
 forget_f16_overflows (const RlxReferenceValue *self)
 {
@@ -340,10 +340,10 @@ rlx_reference_sum_bound (const RlxReferenceSize *size,
                          double                  error,
                          double                  k)
 {
-  /* Also beside an infinity: of the other sign it makes a NaN. */
+  /* Even with an infinity: one of the other sign makes it NaN. */
   if (size->finite >= 0x1p127)
     return INFINITY;
-  /* An operand that nobody knows, times 0, has an error that is not a number. */
+  /* An unknown operand times 0 has an error that is NaN. */
   if (!isfinite (size->all))
     return error == 0 ? 0 : INFINITY;
 
@@ -549,8 +549,8 @@ find_parameter (const char        *name,
 typedef struct
 {
   RlxGraph *graph;
-  GHashTable *positions;        /* RlxNode → its number + 1 */
-  RlxReferenceValue **values;   /* by number; NULL before and after it is needed */
+  GHashTable *positions;        /* RlxNode → its index + 1 */
+  RlxReferenceValue **values;   /* by index; NULL before its computation and after its last use */
   guint *n_users;
   RlxReferenceFlags flags;
 } Interpreter;
@@ -562,8 +562,8 @@ get_position (Interpreter *self,
   return GPOINTER_TO_UINT (g_hash_table_lookup (self->positions, node)) - 1;
 }
 
-/* Whether an operand that an operator takes for certain is not: only these reckon
- * with integers that may be others. */
+/* Whether an operand is uncertain that an operator treats as exact: only these take
+ * integers that may differ. */
 static gboolean
 is_uncertain (const RlxReferenceCall *call)
 {
@@ -638,7 +638,7 @@ run_operator (Interpreter  *self,
       values[i] = self->values[get_position (self, inputs[i])];
   result = rlx_reference_value_new_result (node, values, self->flags, error);
 
-  /* Long graphs would not fit into memory otherwise. */
+  /* Otherwise long graphs would not fit into memory. */
   for (gsize i = 0; i < n_inputs; i++)
     if (inputs[i] != NULL && --self->n_users[get_position (self, inputs[i])] == 0)
       g_clear_pointer (&self->values[get_position (self, inputs[i])], rlx_reference_value_free);
@@ -742,7 +742,7 @@ is_same (double a,
   return isnan (a) ? isnan (b) : a == b;
 }
 
-/* An infinity is not near any number. */
+/* Infinity is not close to any number. */
 static gboolean
 is_within (const RlxReferenceValue *self,
            gsize                    at,

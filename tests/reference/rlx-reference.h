@@ -16,15 +16,15 @@ G_BEGIN_DECLS
 typedef enum
 {
   RLX_REFERENCE_NONE      = 0,
-  /* Round f16 values to what the type can hold after each operator; otherwise
-   * only their bounds know of the rounding. */
+  /* Round f16 values to the range of the type after each operator; otherwise rounding
+   * only affects their bounds. */
   RLX_REFERENCE_ROUND_F16 = 1 << 0,
-  /* Let products round their operands to f16: only their bounds know of it. */
+  /* Let products round their operands to f16: affects only their bounds. */
   RLX_REFERENCE_NARROW    = 1 << 1,
-  /* And those with packed weights round the other one to bytes. */
+  /* And let those with packed weights quantise the other operand to bytes. */
   RLX_REFERENCE_BYTES     = 1 << 4,
-  /* What a device does with subnormal f32 numbers is not known, but for these:
-   * operands and results keep them, or operands are taken for zero. */
+  /* The treatment of subnormal f32 numbers is unknown, except with these: operands and
+   * results preserve them, or operands are flushed. */
   RLX_REFERENCE_KEEP      = 1 << 2,
   RLX_REFERENCE_FLUSH     = 1 << 3,
 } RlxReferenceFlags;
@@ -35,13 +35,13 @@ typedef struct
   gsize n_dims;
   gint64 shape[RLX_MAX_DIMS];
   gsize n_elements;
-  double *values;   /* integers and booleans (0, 1) exactly */
-  double *bounds;   /* 0: must be the same; INFINITY: nothing is known */
-  gboolean stored;  /* in memory: no fused kernel has it with more digits */
-  gboolean leaf;    /* given: zeros have their sign, and nothing cancels it */
+  double *values;   /* exact for integers and booleans (0, 1) */
+  double *bounds;   /* 0: must be equal; INFINITY: nothing is known */
+  gboolean stored;  /* in memory: no fused kernel has it with higher precision */
+  gboolean leaf;    /* an input: zeros have a known sign, and nothing was cancelled */
 } RlxReferenceValue;
 
-/* How a tensor compares with what it should be. */
+/* The result of comparing a tensor with the expected value. */
 typedef struct
 {
   gsize n_wrong;
@@ -51,16 +51,16 @@ typedef struct
   double bound;
   double max_error;     /* over elements whose bound is finite */
   double max_bound;
-  double max_ratio;     /* of error to bound */
+  double max_ratio;     /* ratio of error to bound */
   gsize n_unknown;      /* elements whose bound is infinite: not checked */
 } RlxReferenceCheck;
 
 /* Whether the operator is known. */
 gboolean            rlx_reference_has_op       (const char              *op);
 
-/* The outputs of @graph, in their order, as RlxReferenceValue. States have
- * their initial value. Parameters are given by name. NULL with an error when an
- * operator is unknown or an input does not fit. */
+/* The outputs of @graph, in order, as RlxReferenceValue. States have their initial value.
+ * Parameters are given by name. NULL with an error if an operator is unknown or an input
+ * does not fit. */
 GPtrArray *         rlx_reference_run          (RlxGraph                *graph,
                                                 RlxTensor *const        *inputs,
                                                 gsize                    n_inputs,
@@ -70,10 +70,9 @@ GPtrArray *         rlx_reference_run          (RlxGraph                *graph,
                                                 RlxReferenceFlags        flags,
                                                 GError                 **error);
 
-/* The same one node at a time: for a graph that is being made, and for the runs of
- * one that has states. The value of a leaf is that of @tensor; the value of a
- * result comes from those of its operands, NULL for one that is left out. NULL with
- * an error. */
+/* The same one node at a time: for a graph under construction, and for repeated runs with
+ * states. The value of a leaf is that of @tensor; the value of a result is computed from
+ * those of its operands, NULL for an omitted one. NULL with an error. */
 RlxReferenceValue * rlx_reference_value_new_leaf   (RlxNode                        *leaf,
                                                     RlxTensor                      *tensor,
                                                     GError                        **error);
@@ -81,17 +80,17 @@ RlxReferenceValue * rlx_reference_value_new_result (RlxNode                     
                                                     const RlxReferenceValue *const *inputs,
                                                     RlxReferenceFlags               flags,
                                                     GError                        **error);
-/* What a state has become to which @self was assigned. */
+/* The new value of a state that @self was assigned to. */
 RlxReferenceValue * rlx_reference_value_new_state  (const RlxReferenceValue        *self);
 
-/* Whether all elements of @tensor are within the bounds: NaN where there should
- * be one, the same infinities. FALSE also when type or shape differ (then
- * n_wrong is the number of elements). */
+/* Whether all elements of @tensor are within the bounds: NaN where it is expected, the
+ * same infinities. Also FALSE if type or shape differ (then n_wrong is the number of
+ * elements). */
 gboolean            rlx_reference_value_check  (const RlxReferenceValue *self,
                                                 RlxTensor               *tensor,
                                                 RlxReferenceCheck       *check);
-/* Takes over the elements of @other that @tensor is within the bounds of, where it
- * is not within those of @self. */
+/* Takes the elements of @other for which @tensor is within the bounds, where it is not
+ * within those of @self. */
 void                rlx_reference_value_relent (RlxReferenceValue       *self,
                                                 const RlxReferenceValue *other,
                                                 RlxTensor               *tensor);
