@@ -9,17 +9,17 @@
 
 #include <string.h>
 
-/* Constants of cases without data are zeros; larger ones become inputs, for
- * only their shape matters. */
+/* Constants without data are zeros; larger ones become inputs, as only their shape
+ * matters. */
 #define MAX_ZEROS ((gint64) 1 << 22)
 
 struct _Build
 {
   const Case *test;
-  RlxDevice *device;       /* nullable: nothing is computed */
+  RlxDevice *device;       /* nullable: then nothing is computed */
   RlxGraph *graph;
   RlxGraph *foreign;       /* of operands that belong to another graph */
-  GHashTable *nodes;       /* name → RlxNode, which its graph owns */
+  GHashTable *nodes;       /* name → RlxNode, owned by its graph */
   GPtrArray *inputs;       /* CaseTensor of the graph's inputs */
 };
 
@@ -127,8 +127,8 @@ build_get (Build      *self,
   return node;
 }
 
-/* NAME_backward is the gradient of NAME: its last operand is the seed, its results are called d_ and the operand they
- * are of. */
+/* NAME_backward is the gradient of NAME: its last operand is the seed, its results have the names of the operands
+ * with the prefix d_. */
 static gboolean
 build_backward (Build        *self,
                 const CaseOp *op,

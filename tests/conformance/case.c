@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* No case needs more for one tensor; a wrong shape must not take the machine down. */
+/* No case needs more for a single tensor; a wrong shape must not exhaust the machine. */
 #define MAX_TENSOR_BYTES ((guint64) 1 << 30)
 
 G_DEFINE_QUARK (conformance-error-quark, conformance_error)
@@ -36,10 +36,9 @@ malformed (GError    **error,
 
 /* ---- text ------------------------------------------------------------------ */
 
-/* JsonParser reads whole numbers as 64-bit integers (longer ones saturate, -0
- * loses its sign) and ends strings at a NUL, which names in the files may
- * contain. Both are rewritten before it sees them: such numbers as floats, NUL
- * as its visible symbol. */
+/* JsonParser reads integers as 64-bit ones (longer ones saturate, -0 loses its sign) and
+ * ends strings at a NUL, which names in the files may contain. Both are rewritten
+ * beforehand: such numbers as floats, NUL as its visible symbol. */
 static char *
 prepare_text (const char *text,
               gsize       length,
@@ -213,11 +212,11 @@ gboolean
 case_data_type_from_string (const char  *name,
                             RlxDataType *data_type)
 {
-  /* No GPU has 64-bit floats worth the name. Tolerances are as wide as for 32
-   * bits, so such cases still tell whether an operator means the right thing. */
+  /* GPUs have no usable 64-bit floats. Tolerances are as wide as for 32 bits, so such
+   * cases still check the semantics of an operator. */
   if (g_str_equal (name, "f64"))
     name = "f32";
-  /* Of those that are only stored there are no cases. */
+  /* There are no cases for storage-only types. */
   return rlx_data_type_from_string (name, data_type, NULL) && *data_type <= RLX_DATA_TYPE_U4;
 }
 
@@ -289,7 +288,7 @@ get_string (JsonObject *object,
   return json_node_get_string (node);
 }
 
-/* The number of elements, or an error when it does not fit a size. */
+/* The number of elements, or an error if it overflows a size. */
 static gboolean
 count_elements (const CaseTensor *self,
                 guint64          *count)
@@ -307,7 +306,7 @@ count_elements (const CaseTensor *self,
   return TRUE;
 }
 
-/* Makes a list of numbers of the pairs that @object has as its data. */
+/* Flattens the pairs in the data of @object into a list of numbers. */
 static gboolean
 flatten_pairs (JsonObject *object)
 {
@@ -431,7 +430,7 @@ case_tensor_parse (const char *name,
   return g_steal_pointer (&self);
 }
 
-/* @bytes were zeros: elements of 4 bits share them. */
+/* @bytes must be zeroed: 4-bit elements share them. */
 static gboolean
 store (const CaseTensor *self,
        JsonNode         *node,
@@ -470,7 +469,7 @@ store (const CaseTensor *self,
       break;
     }
 
-  /* narrow ones wrap: some suites fill typed arrays of JavaScript with more */
+  /* narrow ones wrap: some suites fill JavaScript typed arrays with larger numbers */
 
   switch (rlx_data_type_get_size (self->data_type))
     {
@@ -861,7 +860,7 @@ parse_case (JsonNode   *node,
   return TRUE;
 }
 
-/* A file of packed weights is one case. */
+/* A file of packed weights is a single case. */
 static gboolean
 parse_gguf (JsonObject *root,
             GPtrArray  *out,

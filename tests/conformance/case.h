@@ -16,14 +16,14 @@ G_BEGIN_DECLS
 
 typedef enum
 {
-  CONFORMANCE_ERROR_MALFORMED,   /* the file is not of the case format */
-  CONFORMANCE_ERROR_UNSUPPORTED, /* nothing in the library to map this onto, yet */
+  CONFORMANCE_ERROR_MALFORMED,   /* the file is not in the case format */
+  CONFORMANCE_ERROR_UNSUPPORTED, /* the library has no equivalent yet */
   CONFORMANCE_ERROR_REFUSED,     /* the foreign specification forbids what the library would allow */
 } ConformanceError;
 
 GQuark conformance_error_quark (void);
 
-/* Whose operator names and argument conventions a case follows. */
+/* The family whose operator names and argument conventions a case follows. */
 typedef enum
 {
   FAMILY_WEBNN,
@@ -42,7 +42,7 @@ typedef enum
 typedef struct
 {
   char *name;
-  char *dtype;              /* as written, also those the library has not */
+  char *dtype;              /* as written, even if the library lacks it */
   gboolean known;           /* data_type is valid */
   RlxDataType data_type;
   gint64 *shape;
@@ -83,10 +83,10 @@ typedef struct
 {
   JsonParser *parser;       /* owns what the cases borrow */
   GPtrArray *cases;         /* Case */
-  GPtrArray *problems;      /* what is wrong with the cases that are not among them: char * */
+  GPtrArray *problems;      /* errors in cases that are therefore left out: char * */
 } CaseFile;
 
-/* An error when the file as a whole is not one of cases. */
+/* Sets the error if the file as a whole is not a case file. */
 CaseFile *         case_file_load      (const char       *path,
                                         GError          **error);
 CaseFile *         case_file_parse     (const char       *label,
@@ -103,8 +103,8 @@ CaseTensor *       case_tensor_parse   (const char       *name,
 void               case_tensor_free    (CaseTensor       *self);
 char *             case_tensor_describe (const CaseTensor *self);
 gboolean           case_tensor_has_data (const CaseTensor *self);
-/* The elements as the library stores them: all, or the first @limit (0: all).
- * Without data: zeros. */
+/* The elements as the library stores them: all, or the first @limit (0: all). Zeros if
+ * there is no data. */
 GBytes *           case_tensor_to_bytes (const CaseTensor *self,
                                         gsize             limit,
                                         GError          **error);
@@ -117,10 +117,10 @@ gint64 *           case_tensor_to_ints (const CaseTensor *self,
 /* Numbers of the format: JSON numbers, "NaN", "Infinity", decimal strings. */
 gboolean           case_number_to_double (JsonNode       *node,
                                           double         *value);
-/* Whether the number is whole and in range. */
+/* Whether the number is an integer and in range. */
 gboolean           case_number_to_int    (JsonNode       *node,
                                           gint64         *value);
-/* A decimal string: a 64-bit integer of the format, a BigInt of WebNN. */
+/* A decimal string: a 64-bit integer of the format, a BigInt in WebNN. */
 gboolean           case_number_is_string (JsonNode       *node);
 gboolean           case_data_type_from_string (const char  *name,
                                                RlxDataType *data_type);

@@ -84,13 +84,13 @@ ulp_distance_f16 (guint16 a,
   return distance (a >> 15 ? -x : x, b >> 15 ? -y : y);
 }
 
-/* One element in every form the tolerances ask for. */
+/* An element in each form that the tolerances need. */
 typedef struct
 {
   gboolean is_float;
   gboolean is_unsigned;
   double d;
-  gint64 i;        /* the bits of a 64-bit unsigned one */
+  gint64 i;        /* for unsigned 64-bit integers, the bits */
   guint32 bits;
 } Element;
 
@@ -210,7 +210,7 @@ matches (RlxDataType      data_type,
     case TOLERANCE_ATOL:
       return fabs (got->d - want->d) <= tolerance->value;
     case TOLERANCE_RTOL_ATOL:
-      /* an infinite bound would let everything pass */
+      /* an infinite bound would accept everything */
       if (isinf (want->d))
         return FALSE;
       return fabs (got->d - want->d) <= tolerance->atol + tolerance->rtol * fabs (want->d);

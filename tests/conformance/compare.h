@@ -24,8 +24,8 @@ typedef struct
   double atol;
 } Tolerance;
 
-/* Distance of two bit patterns read as ordered sign-magnitude integers: the
- * number of representable values between them, +0 and -0 being one. */
+/* The distance between two bit patterns read as ordered sign-magnitude integers: the
+ * number of representable values between them, where +0 and -0 are the same. */
 guint64  ulp_distance_f32 (guint32 a,
                            guint32 b);
 guint64  ulp_distance_f16 (guint16 a,
@@ -34,8 +34,8 @@ guint64  ulp_distance_f16 (guint16 a,
 guint16  half_from_double (double value);
 double   half_to_double   (guint16 bits);
 
-/* Compares the first @n_elements. Returns NULL when all are within the
- * tolerance, else a sentence with the first element that is not. */
+/* Compares the first @n_elements. Returns NULL if all are within the tolerance, otherwise
+ * a sentence about the first element that is not. */
 char *   compare_elements (RlxDataType      data_type,
                            gconstpointer    got,
                            gconstpointer    want,

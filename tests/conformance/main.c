@@ -16,7 +16,7 @@
 #define EXIT_USAGE 2
 #define EXIT_NO_ADAPTER 77
 
-/* How many failures are listed when not all are asked for. */
+/* How many failures are listed unless all are requested. */
 #define MAX_LISTED 40
 
 typedef struct
@@ -37,11 +37,11 @@ typedef struct
 {
   char *name;
   Counts counts;
-  guint by_mapping;      /* passed because the mapping refused */
+  guint by_mapping;      /* passed because the mapping rejected it */
   GPtrArray *operators;  /* Bucket, in order of appearance */
 } Suite;
 
-/* A case that is told apart in the report. */
+/* A case that is listed in the report. */
 typedef struct
 {
   char *id;
@@ -179,7 +179,7 @@ is_selected (Runner     *self,
          g_pattern_match_simple (self->filter, test->op);
 }
 
-/* The one device of all cases, opened for the first that computes. */
+/* The device shared by all cases, opened for the first one that computes something. */
 static gboolean
 ensure_device (Runner *self)
 {
@@ -198,8 +198,8 @@ ensure_device (Runner *self)
   return FALSE;
 }
 
-/* Lines of an identifier and, after a space, what is wrong with that case;
- * others are empty or begin with #. */
+/* Lines with an identifier and, after a space, what is wrong with that case; empty lines
+ * and those beginning with # are skipped. */
 static gboolean
 load_known (Runner *self)
 {
@@ -285,7 +285,7 @@ take_file (Runner     *self,
   g_autoptr(GError) error = NULL;
   g_autoptr(CaseFile) file = case_file_load (path, &error);
 
-  /* the other cases are worth running, but the run is not a good one */
+  /* the other cases are worth running, but the run has failed */
   if (file == NULL)
     {
       g_printerr ("rlx-conformance: %s\n", error->message);
@@ -333,7 +333,7 @@ take_folder (Runner     *self,
     g_ptr_array_add (names, g_strdup (name));
   g_ptr_array_sort (names, compare_names);
 
-  /* the cases of a folder before those of the folders in it */
+  /* the cases of a folder before those of its subfolders */
   for (int folders = 0; folders <= 1; folders++)
     for (guint i = 0; i < names->len; i++)
       {
@@ -573,7 +573,7 @@ report_json (Runner *self,
 
 /* ---- start --------------------------------------------------------------------------- */
 
-/* The folder beside the project's, if there is one. */
+/* The folder next to that of the project, if it exists. */
 static char *
 find_default_folder (void)
 {

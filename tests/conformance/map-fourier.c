@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Their frames are along the last axis, but for the parts of complex numbers. */
+/* Their frames are along the last axis, not counting the parts of complex numbers. */
 static RlxNode *
 swap_frames (MapCall *call,
              RlxNode *node,
@@ -50,7 +50,7 @@ ref_map_stft (MapCall *call,
   return map_return (call, 0, swap_frames (call, map_op2 (call, "stft", x, window, attrs, error), 1, error));
 }
 
-/* Their windows are those of Hann, and so are ours where none is given; powers are squares. */
+/* They use Hann windows, as we do by default; powers are squares. */
 static gboolean
 map_mels (MapCall    *call,
           const char *op,
@@ -81,7 +81,7 @@ ref_map_mel_spectrogram (MapCall *call,
   return map_mels (call, "mel_spectrogram", error);
 }
 
-/* Nothing but Whisper's. */
+/* Only Whisper's variant. */
 gboolean
 ref_map_log_mel (MapCall *call,
                  GError **error)

@@ -8,14 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-/* What a word of theirs is called here; the list ends with a NULL. */
+/* The foreign word and its equivalent; the list ends with a NULL. */
 typedef struct
 {
   const char *theirs;
   const char *ours;
 } Word;
 
-/* NULL with an error when there is no such word. */
+/* NULL with an error if there is no such word. */
 static const char *
 find_word (MapCall    *call,
            const char *name,
@@ -37,7 +37,7 @@ find_word (MapCall    *call,
   return NULL;
 }
 
-/* The operator's results, each where the case wants it. */
+/* Returns the operator's results that the case wants. */
 static gboolean
 return_all (MapCall    *call,
             const char *op,
@@ -309,7 +309,7 @@ webnn_map_resample (MapCall *call,
 
   if (map_arg (call, "sizes") != NULL)
     {
-      /* these say all there is to say */
+      /* these already determine the result */
       map_arg (call, "scales");
       sizes = map_arg_ints (call, "sizes", &n, error);
       if (sizes == NULL)

@@ -9,7 +9,7 @@
 
 G_BEGIN_DECLS
 
-/* A number of WebNN for an operand of that type. */
+/* A WebNN number for an operand of that type. */
 gboolean webnn_get_number         (MapCall     *call,
                                    const char  *name,
                                    RlxDataType  data_type,

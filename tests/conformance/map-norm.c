@@ -16,7 +16,7 @@ layout_attr (gboolean last)
   return g_variant_new_string (last ? "channels-last" : "channels-first");
 }
 
-/* The operands by name, all of one type. NULL where an optional one is absent. */
+/* The operands by name, all of the same type. NULL for an absent optional one. */
 static gboolean
 get_operands (MapCall           *call,
               const char *const *names,
@@ -41,7 +41,7 @@ get_operands (MapCall           *call,
   return TRUE;
 }
 
-/* A double of WebIDL is finite. */
+/* A WebIDL double is finite. */
 static gboolean
 get_epsilon (MapCall *call,
              double  *epsilon,

@@ -10,10 +10,10 @@
 
 /* ---- GGUF files ------------------------------------------------------------- */
 
-/* How far a product may be off, as a part of the sum of its terms' sizes. */
+/* The allowed error of a product, relative to the sum of its terms' magnitudes. */
 #define PRODUCT_BOUND 1e-6
 
-/* What one run of a case computes. */
+/* What a single run of a case computes. */
 typedef struct
 {
   const char *output;
@@ -21,7 +21,7 @@ typedef struct
   const char *packed;     /* names of tensors of the case */
   const char *rows;       /* the other operand, nullable */
   const char *expected;
-  const char *sizes;      /* Σ of the sizes of terms; NULL: the same bits */
+  const char *sizes;      /* Σ of the terms' magnitudes; NULL: the same bits */
 } Check;
 
 static const Check checks[] = {
@@ -64,7 +64,7 @@ add_node (RlxGraph   *graph,
   return outputs != NULL && n_outputs > 0 ? outputs[0] : NULL;
 }
 
-/* The product of the first row alone: another kernel than for several. */
+/* The product of the first row alone uses another kernel than that of several rows. */
 static RlxNode *
 take_first_row (RlxGraph *graph,
                 RlxNode  *x,
@@ -105,7 +105,7 @@ add_check (RlxGraph    *graph,
   return TRUE;
 }
 
-/* NULL when all elements of @got are as they should be. */
+/* NULL if all elements of @got are as expected. */
 static char *
 compare_packed (const Case  *test,
                 const Check *check,

@@ -10,7 +10,7 @@
 
 G_BEGIN_DECLS
 
-/* A case of packed rows, what they unpack to, and products with them. */
+/* A case of packed rows, their unpacked values, and products with them. */
 Result   run_packed               (const Case *test,
                                    RlxDevice  *device,
                                    char      **reason);

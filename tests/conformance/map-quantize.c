@@ -5,7 +5,7 @@
 
 #include "map-quantize.h"
 
-/* Either direction; @to is the type of the integers that quantising gives. */
+/* Either direction; @to is the integer type of quantised values. */
 static RlxNode *
 add_op (MapCall      *call,
         RlxNode      *x,
@@ -48,7 +48,7 @@ webnn_map_quantize (MapCall *call,
   return map_return (call, 0, add_op (call, x, scale, zero, rlx_node_get_data_type (zero), NULL, 0, error));
 }
 
-/* What a product of integers is to become. */
+/* How to requantise a product of integers. */
 typedef struct
 {
   RlxNode *bias, *scale, *scale_y, *zero_y;

@@ -14,12 +14,12 @@
 
 typedef struct
 {
-  const char *name;    /* of the op table */
+  const char *name;    /* in the operator table */
   double alpha;
   double beta;
 } Activation;
 
-/* The attributes they are, in the order both specifications list them. */
+/* The kinds of activations, in the order of both specifications. */
 static const char *const lstm_places[] = { "gate", "cell", "hidden" };
 static const char *const gru_places[] = { "gate", "hidden" };
 static const char *const rnn_places[] = { "hidden" };
@@ -62,7 +62,7 @@ insert_activations (GVariantDict     *attrs,
     }
 }
 
-/* A list of words; NULL without an error when it is absent. */
+/* A list of words; NULL without an error if it is absent. */
 static char **
 get_words (MapCall    *call,
            const char *name,
@@ -137,7 +137,7 @@ webnn_get_activations (MapCall      *call,
   return TRUE;
 }
 
-/* The number that says again how long an axis is. */
+/* A number that repeats the size of an axis. */
 static gboolean
 webnn_check_size (MapCall    *call,
                   const char *name,

@@ -17,7 +17,7 @@ static gboolean
 ref_map_rope (MapCall *call,
               GError **error)
 {
-  RlxNode *operands[4] = { NULL, };   /* the second is for positions, which the tables are in order of */
+  RlxNode *operands[4] = { NULL, };   /* the second holds positions, which the tables are ordered by */
   const char *style;
 
   for (guint i = 0; i < 3; i++)
@@ -102,7 +102,7 @@ const Mapping mappings_ref[] = {
   ROW ("layer_norm", "layer_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-5"),
   ROW ("rms_norm", "rms_norm", .attrs = "axis:axes/A=-1 eps:epsilon/f=1e-6"),
   ROW ("group_norm", "group_norm", .attrs = "groups/i eps:epsilon/f=1e-5"),
-  /* The norm is always that of the table's default. */
+  /* The norm is always the default of the table. */
   ROW ("fft", "fft", .ignored = "norm"),
   ROW ("ifft", "ifft", .ignored = "norm"),
   ROW ("rfft", "rfft", .ignored = "norm"),
@@ -114,7 +114,7 @@ const Mapping mappings_ref[] = {
   ROW ("gather_rows", "gather", .attrs = "axis/i=0"),
   ROW ("scatter_add_rows", "scatter_nd", .func = ref_map_scatter_add_rows),
   ROW ("cumsum", "cumsum", .attrs = "axis/i=-1"),
-  /* Sorted is also an order where any would do. */
+  /* Sorted order is valid where any order is. */
   ROW ("selective_scan", "selective_scan"),
   ROW ("gated_delta_net", "gated_delta_net", .attrs = "q_scale:scale/f", .ignored = "layout gate"),
   ROW ("topk", "top_k", .attrs = "k/i axis/i=-1 largest/b=1", .ignored = "sorted"),

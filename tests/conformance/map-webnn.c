@@ -16,7 +16,7 @@
 
 #include <math.h>
 
-/* A number for a tensor of that type, as WebNN casts it: BigInts are for 64-bit
+/* Converts a number for a tensor of that type like a WebNN cast: BigInts are for 64-bit
  * integers only, integers truncate and saturate. */
 gboolean
 webnn_get_number (MapCall    *call,
@@ -50,7 +50,7 @@ webnn_get_number (MapCall    *call,
   return TRUE;
 }
 
-/* A double of WebIDL is finite. */
+/* A WebIDL double is finite. */
 static gboolean
 get_finite (MapCall    *call,
             const char *name,
@@ -77,7 +77,7 @@ map_clamp (MapCall *call,
       !webnn_get_number (call, "maxValue", rlx_node_get_data_type (input), INFINITY, &maximum, error))
     return FALSE;
 
-  /* a bound that is not a number bounds nothing */
+  /* NaN as a bound has no effect */
   if (isnan (minimum))
     minimum = -INFINITY;
   if (isnan (maximum))
@@ -129,7 +129,7 @@ map_gather (MapCall *call,
                         rlx_data_type_to_string (rlx_node_get_data_type (indices)));
   if (axis < 0)
     return map_refused (error, "%s: the axis is %" G_GINT64_FORMAT, call->op->name, axis);
-  /* WebNN wants indices outside of the axis limited to it, constant or not. */
+  /* WebNN wants indices out of range to be clamped to the axis, constant or not. */
   return map_return (call, 0, map_op2 (call, call->mapping->op, input, indices,
                                        map_attrs ("axis", g_variant_new_int64 (axis), "clamp", g_variant_new_boolean (TRUE), NULL), error));
 }
@@ -278,7 +278,7 @@ map_slice (MapCall *call,
         return map_refused (error, "slice: %" G_GINT64_FORMAT " elements from %" G_GINT64_FORMAT
                             " are not within the %" G_GINT64_FORMAT " of dimension %" G_GSIZE_FORMAT,
                             sizes[i], starts[i], shape[i], i);
-      /* The draft asks for 1 at least, browsers for no step out of the window too. */
+      /* The draft requires at least 1, browsers also a step within the window. */
       if (strides[i] < 1 || strides[i] > sizes[i])
         return map_refused (error, "slice: the stride %" G_GINT64_FORMAT " of dimension %" G_GSIZE_FORMAT
                             " is not within the %" G_GINT64_FORMAT " elements", strides[i], i, sizes[i]);
@@ -331,7 +331,7 @@ map_transpose (MapCall *call,
         if (permutation[i] < 0)
           return map_refused (error, "transpose: %" G_GINT64_FORMAT " in the permutation is negative", permutation[i]);
     }
-  /* none: the op table reverses, as WebNN does */
+  /* none: both the operator table and WebNN reverse the axes */
   return map_return (call, 0, map_op1 (call, "transpose", input,
                                        map_attrs ("permutation", map_ints (permutation, n_values), NULL), error));
 }
@@ -346,7 +346,7 @@ map_where (MapCall *call,
 
   if (if_false == NULL)
     return FALSE;
-  /* others are for the library to refuse */
+  /* others are left for the library to reject */
   if (rlx_node_get_data_type (condition) == RLX_DATA_TYPE_U8)
     condition = map_cast (call, condition, RLX_DATA_TYPE_BOOL, error);
   if (condition == NULL)

@@ -10,7 +10,7 @@
 
 #define MAX_AXES 3
 
-/* The lists that say how a window moves; those that are absent have no values. */
+/* The lists that describe how a window moves; absent ones have no values. */
 typedef struct
 {
   gsize n_axes;
@@ -19,7 +19,7 @@ typedef struct
   gboolean has_padding;
   gint64 strides[MAX_AXES];
   gint64 dilations[MAX_AXES];
-  gint64 padding[2 * MAX_AXES];   /* as in the op table: by axis */
+  gint64 padding[2 * MAX_AXES];   /* by axis, as in the operator table */
 } Moves;
 
 static void
@@ -31,7 +31,7 @@ moves_init (Moves *moves,
     moves->strides[i] = moves->dilations[i] = 1;
 }
 
-/* Reads a list that must have @n values; @present tells whether it is there. */
+/* Reads a list that must have @n values; @present tells whether it exists. */
 static gboolean
 get_list (MapCall    *call,
           const char *name,
@@ -78,7 +78,7 @@ moves_insert (const Moves  *moves,
     insert_ints (attrs, "padding", moves->padding, 2 * moves->n_axes);
 }
 
-/* Sizes that may be absurd: as real numbers, so that nothing wraps. */
+/* Sizes may be absurd: computed as floats, so that nothing wraps. */
 static double
 get_padded (const Moves *moves,
             gsize        axis,
@@ -166,7 +166,7 @@ webnn_filter_layout (MapCall      *call,
   return map_refused (error, "%s: there is no layout “%s” of filters", call->op->name, layout ? layout : "");
 }
 
-/* No stride and no dilation may be longer than what they move over. */
+/* Strides and dilations must not exceed the size they apply to. */
 static gboolean
 webnn_check_steps (MapCall     *call,
                    const Moves *moves,
@@ -181,7 +181,7 @@ webnn_check_steps (MapCall     *call,
   return TRUE;
 }
 
-/* The padded operand must be a possible tensor. */
+/* The padded operand must be a valid tensor. */
 static gboolean
 webnn_check_padded (MapCall      *call,
                     const Moves  *moves,
@@ -337,7 +337,7 @@ webnn_map_pool (MapCall *call,
 
 /* ---- the reference vectors ---------------------------------------------------------- */
 
-/* One number for all axes. */
+/* The same number for all axes. */
 static gboolean
 ref_number (MapCall      *call,
             const char   *name,

@@ -273,7 +273,7 @@ map_op (MapCall   *call,
   gsize n_outputs = 0;
   GError *local = NULL;
 
-  /* operators may have fewer optional inputs than are given places here */
+  /* operators may have fewer optional inputs than there are slots here */
   while (n_inputs > 0 && inputs[n_inputs - 1] == NULL)
     n_inputs--;
 
@@ -456,7 +456,7 @@ check_not_negative (MapCall      *call,
   return TRUE;
 }
 
-/* One attribute of a row; see Mapping.attrs. */
+/* A single attribute of a row; see Mapping.attrs. */
 static gboolean
 convert_attr (MapCall      *call,
               const char   *spec,
@@ -645,7 +645,7 @@ call_row (MapCall *call,
       {
         RlxNode *node = operands->pdata[i];
 
-        /* others are for the library to refuse */
+        /* others are left for the library to reject */
         if (rlx_node_get_data_type (node) == RLX_DATA_TYPE_U8)
           operands->pdata[i] = map_cast (call, node, RLX_DATA_TYPE_BOOL, error);
         if (operands->pdata[i] == NULL)
@@ -713,7 +713,7 @@ is_ignored (MapCall    *call,
 {
   g_auto(GStrv) names = NULL;
 
-  /* What WebNN calls a node in its messages, and a hint of ONNX's first opset. */
+  /* A label that WebNN uses in messages, and a hint from ONNX's first opset. */
   if (g_str_equal (name, "label") || g_str_equal (name, "consumed_inputs"))
     return TRUE;
   if (call->mapping->ignored == NULL)
@@ -722,8 +722,8 @@ is_ignored (MapCall    *call,
   return g_strv_contains ((const char *const *) names, name);
 }
 
-/* What the mapping did not ask for could change the result: that it does not is
- * for the row to say. */
+/* An argument that the mapping did not read could change the result; if it does not, the
+ * row has to say so. */
 static gboolean
 check_all_used (MapCall *call,
                 GError **error)
@@ -788,8 +788,8 @@ mapping_has_target (const Mapping *mapping)
     known = g_hash_table_new (g_str_hash, g_str_equal);
   if (!g_hash_table_lookup_extended (known, mapping->op, NULL, &found))
     {
-      /* without operands no operator can be added, but only one that does not
-       * exist is not found */
+      /* without operands no operator can be added, but only an unknown one is reported as
+       * not found */
       graph = rlx_graph_new ();
       nodes = rlx_graph_add_op (graph, mapping->op, NULL, 0, NULL, &n_nodes, &error);
       found = GINT_TO_POINTER (!g_error_matches (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND));

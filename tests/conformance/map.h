@@ -35,30 +35,29 @@ typedef enum
 struct _Mapping
 {
   const char *name;     /* of the foreign operator, with "domain:" unless it is the default one */
-  const char *op;       /* of the op table; NULL: needs none */
+  const char *op;       /* in the operator table; NULL: needs none */
 
-  /* Names of the operands in order, a "?" marks optional ones: "input scale? bias?".
-   * NULL where operands have places instead of names: all that are given. */
+  /* Names of the operands in order, with a "?" after optional ones: "input scale? bias?".
+   * NULL if operands are positional instead of named: all that are given. */
   const char *operands;
 
-  /* Attributes, each FOREIGN[:OURS]/KIND[=DEFAULT], separated by spaces. An
-   * absent one without a default is left to the op table. A list's default is
-   * empty.
+  /* Attributes, each FOREIGN[:OURS]/KIND[=DEFAULT], separated by spaces. An absent one
+   * without a default is left to the operator table. A list's default is empty.
    *   f  number         d  finite number
-   *   i  integer        u  integer that is not negative
+   *   i  integer        u  non-negative integer
    *   b  boolean        t  data type      s  word
-   *   I  integers       U  integers that are not negative
-   *   A  integer that is the only one of a list here
-   *   X  as U, by default all axes of the first operand */
+   *   I  integers       U  non-negative integers
+   *   A  integer that is the only element of a list here
+   *   X  like U, by default all axes of the first operand */
   const char *attrs;
 
-  /* Attributes that change no number, separated by spaces. Any other that the
-   * mapping does not ask for makes the case unsupported. */
+  /* Attributes that do not affect the result, separated by spaces. Any other attribute
+   * that the mapping does not read makes the case unsupported. */
   const char *ignored;
 
   guint flags;          /* MapFlags */
-  guint types;          /* what the first operand may be there, by TYPE_BIT; 0: what the op table says */
-  MapFunc func;         /* instead of all that */
+  guint types;          /* types allowed for the first operand there, by TYPE_BIT; 0: as in the operator table */
+  MapFunc func;         /* replaces all of the above */
 };
 
 #define ROW(foreign, ours, ...) { .name = foreign, .op = ours, __VA_ARGS__ }
@@ -68,14 +67,14 @@ struct _MapCall
   Build *build;
   const CaseOp *op;
   const Mapping *mapping;
-  GHashTable *used;     /* JsonNode: the arguments and inputs that were asked for */
+  GHashTable *used;     /* JsonNode: the arguments and inputs that were read */
 };
 
 /* Ends with a row whose name is NULL. */
 extern const Mapping mappings_webnn[];
 extern const Mapping mappings_ref[];
 
-/* NULL when there is none. */
+/* NULL if there is none. */
 const Mapping * mapping_find        (Family           family,
                                      const CaseOp    *op);
 /* The same; for NAME_backward, which is the gradient of NAME, that of NAME. */
@@ -84,12 +83,12 @@ const Mapping * mapping_find_forward (Family          family,
 #define MAPPING_BACKWARD "_backward"
 gboolean        mapping_call        (MapCall         *call,
                                      GError         **error);
-/* Whether the op table has what it maps onto. */
+/* Whether the operator table has what it maps onto. */
 gboolean        mapping_has_target  (const Mapping   *mapping);
 
 /* ---- arguments --------------------------------------------------------------- */
 
-/* The member, or NULL when it is absent or null. To ask is to know it. */
+/* The member, or NULL if it is absent or null. Marks it as used. */
 JsonNode *      map_arg             (MapCall         *call,
                                      const char      *name);
 gboolean        map_arg_int         (MapCall         *call,
@@ -107,7 +106,7 @@ gboolean        map_arg_bool        (MapCall         *call,
                                      gboolean         fallback,
                                      gboolean        *value,
                                      GError         **error);
-/* NULL without an error when it is absent. */
+/* NULL without an error if it is absent. */
 const char *    map_arg_string      (MapCall         *call,
                                      const char      *name,
                                      GError         **error);
@@ -116,8 +115,8 @@ gint64 *        map_arg_ints        (MapCall         *call,
                                      gsize           *n_values,
                                      GError         **error);
 
-/* Operands by name (WebNN) or place (the others). NULL without an error when
- * an optional one is absent. */
+/* Operands by name (WebNN) or position (the others). NULL without an error if an optional
+ * one is absent. */
 RlxNode *       map_operand         (MapCall         *call,
                                      const char      *name,
                                      gboolean         optional,
@@ -127,7 +126,7 @@ RlxNode *       map_operand_node    (MapCall         *call,
                                      const char      *what,
                                      GError         **error);
 guint           map_n_inputs        (MapCall         *call);
-/* Whether there is one at that place; what it is must still be asked. */
+/* Whether there is one at that position; does not mark it as used. */
 gboolean        map_has_input       (MapCall         *call,
                                      guint            index);
 RlxNode *       map_input           (MapCall         *call,
@@ -155,7 +154,7 @@ RlxNode *       map_op2             (MapCall         *call,
                                      RlxNode         *b,
                                      GVariant        *attrs,
                                      GError         **error);
-/* As map_op2(), but refused where the result has not the shape of @a. */
+/* Like map_op2(), but rejected unless the result has the shape of @a. */
 RlxNode *       map_op2_onto        (MapCall         *call,
                                      const char      *op,
                                      RlxNode         *a,
@@ -206,14 +205,14 @@ void            build_free          (Build           *self);
 gboolean        build_all           (Build           *self,
                                      GError         **error);
 RlxGraph *      build_get_graph     (Build           *self);
-/* The value of that name: a result so far, or an input, made when first asked for. */
+/* The value of that name: an earlier result, or an input, created on first use. */
 RlxNode *       build_get           (Build           *self,
                                      const char      *name,
                                      GError         **error);
 void            build_set           (Build           *self,
                                      const char      *name,
                                      RlxNode         *node);
-/* Compiles and runs; the outputs by name, in the order they were declared. */
+/* Compiles and runs; returns the outputs by name, in the order of declaration. */
 RlxTensor **    build_run           (Build           *self,
                                      char          ***names,
                                      gsize           *n_outputs,

@@ -12,10 +12,10 @@
 
 #include "onnx-writer.h"
 
-/* What a case that names no version is written for. */
+/* The version for a case that does not name one. */
 #define NEWEST_OPSET 25
 
-/* Attributes that hold floats, also where a case writes 1 for 1.0. */
+/* Attributes that hold floats, even if a case has 1 for 1.0. */
 static const char *const float_attributes[] = {
   "activation_alpha", "activation_beta", "activation_params", "alpha", "beta", "bias", "clip", "cubic_coeff_a", "epsilon",
   "extrapolation_value", "gamma", "high", "lambd", "low", "mask_filter_value", "max", "mean", "min", "momentum", "norm_coefficient",
@@ -39,7 +39,8 @@ is_number (JsonNode *node)
          (json_node_get_value_type (node) != G_TYPE_STRING || case_number_is_string (node));
 }
 
-/* As long as it can be read as one, a number is an integer, unless all of that name are floats. */
+/* A number that can be read as an integer is one, unless the attribute of that name holds
+ * floats. */
 static GVariant *
 variant_of_number (const char *name,
                    JsonNode   *node)
@@ -179,7 +180,7 @@ describe_shape (const CaseTensor *tensor)
   return g_string_free_and_steal (text);
 }
 
-/* Adds to @given the inputs that are given to a run: what is known beforehand is part of the file. */
+/* Adds the inputs that are fed to a run to @given: constants are part of the file. */
 static gboolean
 add_ports (const Case *test,
            GByteArray *graph,
@@ -223,7 +224,7 @@ add_ports (const Case *test,
         }
       onnx_add_output (graph, output->name, onnx_type (output->data_type), NULL);
     }
-  /* A case that has to be refused names none. */
+  /* A case that has to be rejected names none. */
   for (guint i = 0; test->outputs->len == 0 && last != NULL && last->outputs[i] != NULL; i++)
     if (last->outputs[i][0] != '\0')
       onnx_add_output (graph, last->outputs[i], onnx_type (RLX_DATA_TYPE_F32), NULL);
@@ -256,7 +257,7 @@ make_model (const Case *test,
 
 /* ---- running it ----------------------------------------------------------------------- */
 
-/* Tests in JavaScript write results that are i64 in ONNX as i32. */
+/* JavaScript tests write i64 results of ONNX as i32. */
 static RlxTensor *
 narrow (RlxTensor *tensor,
         GError   **error)

@@ -7,7 +7,7 @@
 
 G_BEGIN_DECLS
 
-/* Runs the case as a model's file; the outputs by name. */
+/* Runs the case as a model file; returns the outputs by name. */
 RlxTensor ** onnx_run (const Case *test,
                        RlxDevice  *device,
                        char     ***names,

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* How much of an output that is given as one value is compared. */
+/* How many elements of a constant expected output are compared. */
 #define MAX_FILL_ELEMENTS 1000
 
 const char *
@@ -32,9 +32,9 @@ is_unsupported (const GError *error)
          g_error_matches (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED);
 }
 
-/* Whether everything in the case has a counterpart, as far as can be told
- * without building it: a case that must be refused must not pass because of
- * something that is merely absent. */
+/* Whether everything in the case has an equivalent, as far as can be told without
+ * building it: a case that must be rejected must not pass because something is merely
+ * missing. */
 static gboolean
 check_supported (const Case *test,
                  char      **reason)
@@ -98,7 +98,7 @@ describe_type (RlxDataType   data_type,
   return case_tensor_describe (&tensor);
 }
 
-/* Declares the outputs. Sets @reason when one is not of the type it should be. */
+/* Declares the outputs. Sets @reason if one has the wrong type. */
 static gboolean
 add_outputs (Build      *build,
              const Case *test,
@@ -164,7 +164,7 @@ compare_outputs (const Case *test,
       if (expected == NULL)
         return NULL;
       got = rlx_tensor_get_bytes (tensor);
-      /* what is left over of a byte is no element */
+      /* the unused rest of a byte is not an element */
       n_elements = MIN (g_bytes_get_size (expected) * 8 / rlx_data_type_get_bits (want->data_type),
                         (gsize) rlx_tensor_get_n_elements (tensor));
       if (got == NULL || g_bytes_get_size (got) < g_bytes_get_size (expected))
@@ -177,8 +177,8 @@ compare_outputs (const Case *test,
   return NULL;
 }
 
-/* Whether a 64-bit integer of the case is beyond 32 bits, which is as wide as
- * they are on a device. */
+/* Whether a 64-bit integer of the case exceeds 32 bits, which is their width on a
+ * device. */
 static gboolean
 has_wide_integers (const Case *test)
 {
@@ -215,7 +215,7 @@ fail_with (const Case *test,
 {
   g_autoptr(GError) owned = error;
 
-  /* refused by name, as documented: not a wrong answer */
+  /* rejected by name, as documented: not a wrong result */
   if (g_error_matches (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT) && has_wide_integers (test))
     {
       *reason = g_strdup ("64-bit integers beyond 32 bits");
@@ -266,7 +266,7 @@ run_shapes (const Case *test,
   return RESULT_PASS;
 }
 
-/* Takes the error, if there was one, over. */
+/* Takes ownership of the error, if there is one. */
 static Result
 judge_refusal (const Case *test,
                GError     *error,
@@ -315,7 +315,7 @@ run_refusal (const Case *test,
   return judge_refusal (test, g_steal_pointer (&error), reason);
 }
 
-/* Cases of ONNX, which either compute values or have to be refused. */
+/* ONNX cases, which either compute values or have to be rejected. */
 static Result
 run_onnx (const Case *test,
           RlxDevice  *device,

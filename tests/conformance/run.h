@@ -18,10 +18,10 @@ typedef enum
 
 const char * result_to_string (Result      result);
 
-/* @reason is set unless the case passes; for one that had to be refused, it is
- * why it was, and @by_mapping whether a rule of the foreign specification that
- * is narrower than the op table's did it, before the library saw the call.
- * @device may be NULL for cases that compute nothing. */
+/* @reason is set unless the case passes; for one that had to be rejected, it is the
+ * reason for that, and @by_mapping tells whether it was rejected by a rule of the foreign
+ * specification that is stricter than the operator table, before the library saw the
+ * call. @device may be NULL for cases that compute nothing. */
 Result       run_case         (const Case *test,
                                RlxDevice  *device,
                                char      **reason,

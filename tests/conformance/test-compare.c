@@ -52,7 +52,7 @@ test_ulp_f32 (void)
   g_assert_cmpuint (ulp_distance_f32 (bits (2), bits (nextafterf (nextafterf (2, 0), 0))), ==, 2);
   g_assert_cmpuint (ulp_distance_f32 (bits (1), bits (2)), ==, 1 << 23);
 
-  /* the zeros coincide; the least subnormals are one step from each */
+  /* the zeros coincide; the smallest subnormals are one step from each */
   g_assert_cmpuint (ulp_distance_f32 (bits (0.0f), bits (-0.0f)), ==, 0);
   g_assert_cmpuint (ulp_distance_f32 (bits (0x1p-149f), bits (-0.0f)), ==, 1);
   g_assert_cmpuint (ulp_distance_f32 (bits (0x1p-149f), bits (-0x1p-149f)), ==, 2);
@@ -111,7 +111,7 @@ test_floats (void)
 
   g_assert_true (near_f32 (8.75f, 8, RTOL_ATOL (0.0625, 0.25)));
   g_assert_false (near_f32 (8.875f, 8, RTOL_ATOL (0.0625, 0.25)));
-  /* the want's size counts, not the got's */
+  /* relative to the expected value, not to the actual one */
   g_assert_false (near_f32 (100, 1, RTOL_ATOL (0.995, 0)));
 }
 

@@ -44,7 +44,7 @@ make_graph (GError **error)
   return g_steal_pointer (&graph);
 }
 
-/* Adds to the checksum; FALSE when it is not what it was before. */
+/* Adds to the checksum; FALSE if it differs from the previous one. */
 static gboolean
 compare (RlxTensor  *tensor,
          char      **seen,

@@ -122,7 +122,8 @@ rlx_fault_n_miscompiled (void)
   return n;
 }
 
-/* What the driver takes @descriptor's kernel for, or NULL for what it is. */
+/* The kernel that the driver is given in place of @descriptor's, or NULL for the
+ * original. */
 static char *
 miscompile (const WGPUShaderModuleDescriptor *descriptor)
 {
@@ -150,7 +151,7 @@ view (const char *text)
   return (WGPUStringView) { text, WGPU_STRLEN };
 }
 
-/* Somebody has to be left who lets it go on. */
+/* Someone else has to be left to continue it. */
 static void
 stop_process (void)
 {
@@ -166,8 +167,8 @@ stop_process (void)
   waitpid (other, NULL, 0);
 }
 
-/* What is to happen in this call, unless it is something that happens before
- * it and has been done here. */
+/* The fault for this call, unless it is one that happens before the call and has been
+ * done here. */
 static RlxFaultKind
 reach (RlxFaultPoint point)
 {
@@ -253,7 +254,7 @@ wgpuInstanceRequestAdapter (WGPUInstance                     instance,
   g_mutex_lock (&lock);
   current_instance = instance;
   g_mutex_unlock (&lock);
-  /* there are none of these on this system */
+  /* no such adapters exist on this system */
   if (reach (RLX_FAULT_AT_InstanceRequestAdapter) == RLX_FAULT_REFUSED)
     other.backendType = WGPUBackendType_D3D11;
   return REAL (wgpuInstanceRequestAdapter) (instance, &other, callback);

@@ -11,7 +11,7 @@
 
 G_BEGIN_DECLS
 
-/* Every call the library makes that can fail or start something. */
+/* Every call of the library that can fail or start something. */
 #define RLX_FAULT_POINTS(point)            \
   point (InstanceRequestAdapter)           \
   point (InstanceWaitAny)                  \
@@ -56,14 +56,14 @@ typedef enum
 {
   RLX_FAULT_NONE,
   RLX_FAULT_LOSS,        /* the device is lost just before the call */
-  RLX_FAULT_VALIDATION,  /* the call works, and a validation error is reported with it */
-  RLX_FAULT_MEMORY,      /* the call works, and exhausted memory is reported with it */
-  RLX_FAULT_REFUSED,     /* the call is made with something wrong: an error object comes back */
-  RLX_FAULT_NULL,        /* NULL comes back */
-  RLX_FAULT_DROPPED,     /* nothing happens, and nobody says so */
-  RLX_FAULT_LATE,        /* a wait ends before its time */
-  RLX_FAULT_SLOW,        /* the call takes a long while */
-  RLX_FAULT_STOPPED,     /* the process is stopped for a long while, and a wait ends with it */
+  RLX_FAULT_VALIDATION,  /* the call works, and a validation error is reported in addition */
+  RLX_FAULT_MEMORY,      /* the call works, and exhausted memory is reported in addition */
+  RLX_FAULT_REFUSED,     /* the call is made with invalid arguments: an error object is returned */
+  RLX_FAULT_NULL,        /* NULL is returned */
+  RLX_FAULT_DROPPED,     /* nothing happens, and no error is reported */
+  RLX_FAULT_LATE,        /* a wait returns early */
+  RLX_FAULT_SLOW,        /* the call takes very long */
+  RLX_FAULT_STOPPED,     /* the process is stopped for long, and a wait returns afterwards */
 } RlxFaultKind;
 
 #define RLX_FAULT_STOP_MS 2500
@@ -71,24 +71,24 @@ typedef enum
 const char * rlx_fault_point_name (RlxFaultPoint point);
 const char * rlx_fault_kind_name  (RlxFaultKind  kind);
 
-/* Counts anew; the @nth call (from 1) at @point goes wrong. */
+/* Resets the counters; the @nth call (from 1) at @point fails. */
 void         rlx_fault_arm        (RlxFaultPoint point,
                                    guint         nth,
                                    RlxFaultKind  kind);
 void         rlx_fault_disarm     (void);
-/* Whether it happened. */
+/* Whether the fault was injected. */
 gboolean     rlx_fault_happened   (void);
 /* Calls at @point since the last rlx_fault_arm(). */
 guint        rlx_fault_count      (RlxFaultPoint point);
 
-/* Whether the device that was opened last has work to do. */
+/* Whether the most recently opened device has work to do. */
 gboolean     rlx_fault_is_busy    (void);
 
-/* From now on the driver takes every kernel for one in which what matches @pattern, a regular
- * expression, is replaced by @other: results are wrong, and nobody says so. NULL ends that. */
+/* From now on the driver compiles every kernel with matches of @pattern, a regular expression,
+ * replaced by @other: results are wrong, and no error is reported. NULL ends that. */
 void         rlx_fault_miscompile (const char *pattern,
                                    const char *other);
-/* In how many kernels there was something to replace since then. */
+/* The number of kernels since then that contained a match. */
 guint        rlx_fault_n_miscompiled (void);
 
 G_END_DECLS

@@ -15,7 +15,7 @@
 #define MAX_CALLS 4096
 #define SIZE 24
 
-/* The elements, their GBytes, the tensor, and the empty GBytes that one starts with. */
+/* The elements, their GBytes, the tensor, and the empty GBytes that a new tensor has. */
 #define PER_OUTPUT 4
 
 extern void *__libc_malloc (size_t size);
@@ -61,7 +61,7 @@ realloc (void  *memory,
   return __libc_realloc (memory, size);
 }
 
-/* GLib allocates for us alone: nothing below us uses it. */
+/* Allocations of GLib count as ours: nothing below us uses it. */
 static gboolean
 is_ours (void *caller)
 {
@@ -148,7 +148,7 @@ check_run (RlxDevice *device,
   g_assert_cmpint (n_calls, <=, MAX_CALLS);
   for (int i = 0; i < n_calls; i++)
     n_ours += is_ours (callers[i]);
-  /* what the outputs are in is the last one */
+  /* the last one is the array of the outputs */
   g_assert_cmpuint (n_ours, >, 0);
   g_assert_cmpuint (n_ours, <=, N_RUNS * (1 + n_outputs * PER_OUTPUT));
 }

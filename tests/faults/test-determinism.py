@@ -1,8 +1,10 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The same graph and input give the same bits: in every run, process and number of threads.
+"""The same graph and inputs give the same bits: in every run and process, with any number of
+threads.
 
-Usage: test-determinism.py PROBE"""
+Usage: test-determinism.py PROBE
+"""
 import os
 import sys
 

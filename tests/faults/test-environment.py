@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A program in strange surroundings: it gives the same result as always, or says what is wrong, and nothing else.
+"""A program in unusual environments: its result is the same, or it reports what is wrong, and nothing else.
 
-Usage: test-environment.py PROBE"""
+Usage: test-environment.py PROBE
+"""
 import glob
 import json
 import os
@@ -20,7 +21,7 @@ _right = None
 
 
 def right():
-    """What the program prints when all is well."""
+    """What the program prints on success."""
     global _right
     if _right is None:
         _right = tap.run([probe], env={'XDG_CACHE_HOME': cache('warm')}, status=0).stdout
@@ -51,7 +52,7 @@ def refuses(words, env, *arguments, **others):
 
 
 def filled_cache(name):
-    """A cache in which there is everything the program wants."""
+    """A cache with everything that the program needs."""
     right()
     full = tap.path('warm')
     tap.check(len(entries(full)) >= 3, f'only {len(entries(full))} entries were written')
@@ -61,12 +62,12 @@ def filled_cache(name):
 
 
 def spoiled(spoil, again=False):
-    """Every entry is spoiled; the program does not mind."""
+    """Every entry is damaged; the program is not affected."""
     folder = filled_cache('spoiled')
     for path in entries(folder):
         spoil(path)
     works({'XDG_CACHE_HOME': folder})
-    # it mends what it can, and what it cannot does no harm
+    # it repairs what it can, and the rest does no harm
     if again:
         works({'XDG_CACHE_HOME': folder})
     shutil.rmtree(folder)
@@ -103,7 +104,7 @@ def broken_driver_files():
 
 @tap.test
 def no_runtime_folder():
-    """The driver complains about that one itself, and so cannot be kept silent."""
+    """The driver itself warns about that one, so the output is not empty."""
     done = tap.run([probe], env={'XDG_RUNTIME_DIR': None}, status=0)
     tap.equal(done.stdout, right(), 'the result')
 
@@ -125,7 +126,7 @@ def strange_cache_folders():
     os.chmod(locked, 0o500)
     for value in 'relative/folder', '.', '/proc/nonexistent', '/dev/null', file, file + '/below', locked, '/' + 'x' * 300, '/' + 'x/' * 3000:
         try:
-            # the driver has a cache of its own, and is not as silent
+            # the driver has a cache of its own, and is less quiet
             works({'XDG_CACHE_HOME': value, 'MESA_SHADER_CACHE_DISABLE': 'true'}, cwd=tap.folder)
         except tap.Failure as why:
             tap.fail(f'{value[:60]}: {why}')
@@ -135,7 +136,8 @@ def strange_cache_folders():
 
 @tap.test
 def cache_folders_of_others():
-    """Whoever else could write there could make the driver load what they like: it is not used."""
+    """If others could write there, they could make the driver load arbitrary code: it is not used.
+    """
     folder = cache('open')
     os.mkdir(folder + '/rlx-wgpu')
     os.chmod(folder + '/rlx-wgpu', 0o777)
@@ -161,7 +163,7 @@ def rights_of_the_cache():
 
 @tap.test
 def full_disk():
-    """A file system of 64 KiB, where there are rights to make one."""
+    """A file system of 64 KiB, if we have the rights to create one."""
     folder = cache('full')
     script = 'mount -t tmpfs -o size=64k,mode=700 none "$1" && shift && exec "$@"'
     done = tap.run(['unshare', '--mount', 'sh', '-c', script, 'sh', folder, 'true'])
@@ -178,7 +180,7 @@ def full_disk():
 def change(path, function):
     with open(path, 'rb') as file:
         data = bytearray(file.read())
-    # the program writes a new file and renames it, never into an old one
+    # the program replaces files by renaming, and never writes into an old one
     os.unlink(path)
     with open(path, 'wb') as file:
         file.write(function(data))
@@ -203,7 +205,7 @@ def changed_entries():
     for bit in 3, 70, 130, 260, 500, 5001:
         spoiled(lambda path: change(path, lambda data, bit=bit: flip(data, bit)))
     spoiled(lambda path: change(path, lambda data: b'\xff' * len(data)))
-    # a length beyond all bounds
+    # an excessive length
     spoiled(lambda path: change(path, lambda data: data[:8] + b'\xff' * 16 + data[24:]))
 
 
@@ -237,14 +239,14 @@ def entries_that_are_no_files():
 
 @tap.test
 def huge_entries():
-    """Of 10 GiB, without the disk for it."""
+    """Of 10 GiB, without using disk space."""
     spoiled(lambda path: os.truncate(path, 10 << 30))
 
 
 @tap.test
 def unreadable_entries():
     if os.geteuid() == 0:
-        # root reads everything, so the folder is made one of nobody's choice instead
+        # root can read everything, so the folder is given to some other user instead
         folder = filled_cache('foreign')
         os.chown(os.path.dirname(entries(folder)[0]), 65534, 65534)
         works({'XDG_CACHE_HOME': folder})
@@ -282,7 +284,7 @@ def two_programs_with_an_empty_cache():
 
 @tap.test
 def killed_while_writing():
-    """Ended anywhere, it leaves nothing that does harm."""
+    """Killed at any point, it leaves nothing harmful."""
     for delay in 0.02, 0.05, 0.1, 0.2:
         folder = cache(f'killed-{delay}')
         program = subprocess.Popen([probe], env={**os.environ, 'XDG_CACHE_HOME': folder}, stdout=subprocess.DEVNULL,
@@ -305,7 +307,7 @@ def limited(what, soft):
 @tap.test
 def few_files():
     works({}, **limited(resource.RLIMIT_NOFILE, 64))
-    # too few to open a driver at all: refused, if the dynamic linker gets that far
+    # too few to open a driver at all: rejected, if the dynamic linker gets that far
     for n in 24, 16, 12:
         done = tap.run([probe], **limited(resource.RLIMIT_NOFILE, n))
         tap.check(done.returncode in (0, FAILED), f'with {n} files the status is {done.returncode}: {done.stderr!r}')
@@ -315,7 +317,7 @@ def few_files():
 
 @tap.test
 def small_stacks():
-    """Of the thread that calls, and of those that the driver makes."""
+    """Of the calling thread, and of those that the driver creates."""
     for kib in 256, 128:
         works({}, '--stack', str(kib))
     works({}, **limited(resource.RLIMIT_STACK, 512 * 1024))
@@ -329,7 +331,8 @@ def no_core_and_no_priority():
 
 @tap.test
 def closed_descriptors():
-    """The first files that the library opens then get the numbers 0 to 2, and must not be written to as if they were the terminal."""
+    """The first files opened by the library then get the descriptors 0 to 2, and must not be written to as if they were the
+    terminal."""
     for numbers in '0', '1', '2', '0 1 2':
         redirect = ' '.join(f'{number}>&-' for number in numbers.split())
         out = tap.path('closed.txt')
@@ -344,7 +347,7 @@ def closed_descriptors():
 
 @tap.test
 def variables_of_others():
-    """None of them brings the library to say something."""
+    """None of them makes the library print anything."""
     for env in {'VK_LOADER_DEBUG': 'none'}, {'LC_ALL': 'tr_TR.UTF-8'}, {'LANG': 'nonsense'}, {'TMPDIR': '/nonexistent'}, \
             {'G_MESSAGES_DEBUG': ''}, {'RLX_DEVICE': ''}, {'RLX_DEBUG': ''}, {'WGPU_BACKEND': ''}, {'RLX_TIMEOUT': ''}, \
             {'RLX_MEMORY_LIMIT': ''}:
@@ -353,10 +356,10 @@ def variables_of_others():
 
 @tap.test
 def signals_are_left_alone():
-    """Handlers of the program stay; nothing is ignored that was not."""
+    """Handlers of the program are preserved; no further signals are ignored."""
     done = subprocess.run(['sh', '-c', f'trap "" PIPE; exec "{probe}"'], stdout=subprocess.PIPE, check=True)
     tap.equal(done.stdout.decode(), right(), 'the result')
-    # who reads nothing ends the program, not its result
+    # a closed pipe ends the program, but does not corrupt its result
     program = subprocess.Popen([probe], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     program.stdout.close()
     program.wait(60)

@@ -19,7 +19,7 @@
 #include "rlx-fault.h"
 #include "util/rlx-half-private.h"
 
-/* Many of these calls are made in the same place. */
+/* Many of these calls are made at the same place. */
 #ifdef __SANITIZE_ADDRESS__
 #define MAX_PER_POINT 3
 #define MAX_ANYWHERE 30
@@ -28,8 +28,8 @@
 #define MAX_ANYWHERE 40
 #endif
 
-/* How often something is submitted while a graph is first compiled on a device: with
- * parameters, nothing is computed there. */
+/* The number of submits while a graph is first compiled on a device: with parameters,
+ * nothing is computed there. */
 static guint n_ahead;
 static GBytes *right;
 /* Calls in the part of a round in which the fault may happen. */
@@ -58,7 +58,7 @@ make_graph (void)
   return graph;
 }
 
-/* Both outputs in one, so that they can be compared at once. */
+/* Both outputs joined, so that they can be compared at once. */
 static GBytes *
 compute (RlxDevice *device,
          gboolean   profile,
@@ -116,7 +116,7 @@ check_error (const GError *error,
     g_error ("%s: the error has no good message", what);
 }
 
-/* @result is right, or there is an error. */
+/* @result is correct, or there is an error. */
 static gboolean
 check_result (GBytes       *result,
               const GError *error,
@@ -159,7 +159,7 @@ round_trip (RlxFaultPoint point,
   good = check_result (result, error, what);
   rlx_fault_disarm ();
 
-  /* A loss is only known for sure to who asks for something. */
+  /* Only a further request is sure to notice a loss. */
   again = compute (device, FALSE, &error_again);
   lost = g_error_matches (error_again, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_LOST);
   if (!check_result (again, error_again, what) && !lost)
@@ -196,7 +196,7 @@ find_right_result (void)
   g_assert_cmpfloat_with_epsilon (last, 5, 1e-5);
 }
 
-/* Calls of @point that are let go wrong, about evenly spread when there are many. */
+/* Calls at @point that fail, about evenly spread if there are many. */
 static void
 try_point (RlxFaultPoint point,
            RlxFaultKind  kind,
@@ -214,13 +214,13 @@ try_point (RlxFaultPoint point,
     {
       tried++;
       failed += !round_trip (point, i, kind);
-      /* Nobody waits for a result of what is only there to be compiled ahead. */
+      /* Nobody waits for the result of what is only compiled ahead. */
       if (must_fail && rlx_fault_happened () && failed + (kind == RLX_FAULT_DROPPED ? n_ahead : 0) < tried)
         g_error ("%s at %s number %u made no difference", rlx_fault_kind_name (kind), rlx_fault_point_name (point), i);
     }
   g_test_message ("%s at %s: %u of %u calls tried, %u failed", rlx_fault_kind_name (kind), rlx_fault_point_name (point), tried, n, failed);
-  /* How often is waited, and for what, is a matter of time; waits for an error
-   * that did not come are among those that make no difference. */
+  /* How often it waits, and for what, depends on timing; waits for an error that did not
+   * occur are among those that make no difference. */
   if (failed == 0 && point != RLX_FAULT_AT_InstanceWaitAny)
     g_error ("%s at %s: no call failed", rlx_fault_kind_name (kind), rlx_fault_point_name (point));
 }
@@ -255,7 +255,7 @@ test_refused (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (points); i++)
     try_point (points[i], RLX_FAULT_REFUSED, FALSE);
-  /* asked in several ways, of which one is enough */
+  /* queried in several ways, one of which suffices */
   find_right_result ();
   for (guint i = 1; i <= 6; i++)
     round_trip (RLX_FAULT_AT_InstanceRequestAdapter, i, RLX_FAULT_REFUSED);
@@ -302,8 +302,8 @@ make_halves (gint64       rows,
   return tensor;
 }
 
-/* Three results of 16-bit floats, of which each element is the number of its row plus that
- * of its column, and not 0. */
+/* Three results of 16-bit floats, in which each element is the sum of its row and column
+ * numbers, and not 0. */
 static void
 check_three (RlxDevice *device)
 {
@@ -352,7 +352,8 @@ check_three (RlxDevice *device)
     }
 }
 
-/* A device that gives wrong answers is not handed out, or without what they were about. */
+/* A device that computes wrong results is not returned, or without the feature
+ * concerned. */
 static void
 test_miscompiled (void)
 {
@@ -360,7 +361,7 @@ test_miscompiled (void)
   {
     const char *pattern, *other;
     RlxDeviceFeatures lost;
-    const char *message;    /* of the error, if it must be one */
+    const char *message;    /* of the error, if there must be one */
   } faults[] = {
     { "2654435761u", "2654435763u", 0, "arithmetic" },
     { "f32\\(x & 255u\\)", "f32(x & 127u)", 0, "arithmetic" },
@@ -371,9 +372,9 @@ test_miscompiled (void)
     { "y2(_0)?\\[(\\w+)\\] = ", "let lost = ", RLX_DEVICE_FEATURES_F16, NULL },
     /* Those of a loop in a branch. */
     { "(?s)0\\.5h.*if \\(row < sizes.x\\) \\{\\s*for [^{]*\\{", "\\0 if (col > 15u) { continue; }", RLX_DEVICE_FEATURES_F16, NULL },
-    /* Of any width, where it is done with words as well. */
+    /* Of any width, if they are done with words as well. */
     { "y2\\[i\\] = [^;]*;|atomicOr\\(&y2\\[i[^;]*;", ";", 0, "halves of words" },
-    /* Here the kernel for 16-bit floats is not even valid any more. */
+    /* Here the kernel for 16-bit floats even becomes invalid. */
     { "y0\\[i\\] = [^;]*;|atomicAnd\\(&y0\\[i[^;]*;", "atomicOr(&y0[i >> 1u], 64u << s);", 0, "halves of words" },
     { "subgroupAdd\\(a", "subgroupMax(a", RLX_DEVICE_FEATURES_SUBGROUPS | RLX_DEVICE_FEATURES_SUBGROUP_MATRIX, NULL },
     { "dot4U8Packed\\(a\\[i\\]", "dot4U8Packed(1u + a[i]", RLX_DEVICE_FEATURES_PACKED_DOT, NULL },
@@ -413,7 +414,7 @@ test_miscompiled (void)
       rlx_fault_miscompile (NULL, NULL);
     }
 
-  /* Nobody remembers it. */
+  /* The result is not remembered. */
   g_clear_object (&good);
   good = rlx_device_open (NULL, NULL, &error);
   g_assert_no_error (error);
@@ -439,8 +440,8 @@ compile_doubling (void)
   return executable;
 }
 
-/* One run, in which the @nth call at @point goes wrong; it fails with @code, unless
- * that is 0. */
+/* A run in which the @nth call at @point fails; it returns the error @code, unless that
+ * is 0. */
 static void
 check_run (RlxExecutable *executable,
            RlxFaultPoint  point,
@@ -479,7 +480,7 @@ check_run (RlxExecutable *executable,
   g_free (outputs);
 }
 
-/* A run says what the matter was, and the next one knows nothing of it. */
+/* A run reports its failure, and the next one is not affected. */
 static void
 test_codes (void)
 {
@@ -494,7 +495,7 @@ test_codes (void)
     { RLX_FAULT_AT_QueueSubmit, 1, RLX_FAULT_MEMORY, RLX_DEVICE_ERROR_OUT_OF_MEMORY },
     { RLX_FAULT_AT_BufferMapAsync, 1, RLX_FAULT_MEMORY, RLX_DEVICE_ERROR_OUT_OF_MEMORY },
     { RLX_FAULT_AT_BufferUnmap, 1, RLX_FAULT_VALIDATION, RLX_DEVICE_ERROR_INTERNAL },
-    /* the input, and the numbers that tell whether a job got to its end */
+    /* the input, and the counters that tell whether a job was completed */
     { RLX_FAULT_AT_QueueWriteBuffer, 1, RLX_FAULT_REFUSED, RLX_DEVICE_ERROR_INTERNAL },
     { RLX_FAULT_AT_QueueWriteBuffer, 2, RLX_FAULT_REFUSED, RLX_DEVICE_ERROR_INTERNAL },
     { RLX_FAULT_AT_QueueSubmit, 1, RLX_FAULT_DROPPED, RLX_DEVICE_ERROR_INTERNAL },
@@ -504,7 +505,7 @@ test_codes (void)
   for (guint i = 0; i < G_N_ELEMENTS (faults); i++)
     for (guint j = 0; j < G_N_ELEMENTS (faults); j++)
       {
-        /* those numbers are only sent again after a failure */
+        /* those counters are only sent again after a failure */
         if (faults[i].nth > 1)
           continue;
         check_run (executable, faults[i].point, faults[i].nth, faults[i].kind, faults[i].code);
@@ -514,7 +515,7 @@ test_codes (void)
       }
 }
 
-/* Work that the driver loses without a word, and memory that is not there. */
+/* Work that the driver drops silently, and memory that is missing. */
 static void
 test_silence (void)
 {
@@ -522,7 +523,7 @@ test_silence (void)
   try_point (RLX_FAULT_AT_BufferGetConstMappedRange, RLX_FAULT_NULL, TRUE);
 }
 
-/* A wait that ends too early is no reason to fail; one that fails may be. */
+/* A wait that returns early is no reason to fail; one that fails may be. */
 static void
 test_waits (void)
 {
@@ -530,7 +531,7 @@ test_waits (void)
   try_point (RLX_FAULT_AT_InstanceWaitAny, RLX_FAULT_REFUSED, FALSE);
 }
 
-/* A process that is stopped for longer than the time-out has lost nothing. */
+/* A process that is stopped for longer than the time-out loses nothing. */
 static void
 test_stopped (void)
 {
@@ -555,8 +556,8 @@ check_at_exit (void)
   _exit (1);
 }
 
-/* A device that is being closed on its thread when the process ends gets to the
- * end of it. */
+/* A device that is being closed in its thread when the process ends is closed
+ * completely. */
 static void
 test_exit_while_closing (void)
 {
@@ -566,7 +567,7 @@ test_exit_while_closing (void)
       g_autoptr(RlxDevice) device = NULL;
       g_autoptr(GBytes) result = NULL;
 
-      /* The first to be registered, it is the last to be called. */
+      /* Registered first, it is called last. */
       atexit (check_at_exit);
       rlx_fault_arm (RLX_FAULT_ANYWHERE, 0, RLX_FAULT_NONE);
       device = rlx_device_open (NULL, NULL, &error);
@@ -596,7 +597,7 @@ check_idle_at_exit (void)
   _exit (1);
 }
 
-/* What no driver has compiled before, and none compiles in a moment. */
+/* Not compiled by any driver before, and not compiled quickly. */
 static gpointer
 compile_much (gpointer device)
 {
@@ -610,13 +611,13 @@ compile_much (gpointer device)
     y = rlx_node_pow (rlx_node_tan (rlx_node_add (y, x, &error), &error), rlx_node_erf (y, &error), &error);
   rlx_graph_output (graph, "y", y, &error);
   g_assert_no_error (error);
-  /* It may be told that the process is ending. */
+  /* It may get an error because the process is ending. */
   executable = rlx_device_compile (device, graph, NULL, NULL, NULL);
   return NULL;
 }
 
-/* Drivers that compile on threads of their own have done so before what they compile
- * with is taken apart. */
+/* Drivers that compile in threads of their own have finished before their compiler is
+ * torn down. */
 static void
 test_exit_while_compiling (void)
 {
@@ -626,7 +627,7 @@ test_exit_while_compiling (void)
       RlxDevice *device;
 
       g_setenv ("MESA_SHADER_CACHE_DISABLE", "true", TRUE);
-      /* The first to be registered, it is the last to be called. */
+      /* Registered first, it is called last. */
       atexit (check_idle_at_exit);
       device = rlx_device_open (NULL, NULL, &error);
       g_assert_no_error (error);

@@ -28,7 +28,7 @@ open_device (void)
   g_assert_no_error (error);
 }
 
-/* y = (x + p) * p, and then p + p; the parameter is 1 or 2 in all of its elements. */
+/* y = (x + p) * p, and then p + p; all elements of the parameter are 1 or 2. */
 static RlxExecutable *
 make_executable (RlxDevice *here)
 {
@@ -68,7 +68,7 @@ set_parameter (RlxExecutable *executable,
   g_assert_no_error (error);
 }
 
-/* A run sees the parameter before or after a change, and never half of it. */
+/* A run sees the parameter before or after a change, and never a mixture. */
 static void
 check_outputs (RlxTensor **outputs,
                float       x)
@@ -205,13 +205,13 @@ typedef struct
 {
   RlxExecutable *executable;
   float p;
-  gint n_left;               /* atomic: callers that are not done */
+  gint n_left;               /* atomic: number of callers that are not done */
   guint n_started;
   guint n_ended;
   guint n_cancelled;
 } Callers;
 
-/* The parameter does not change here, so there is one right answer to the bit. */
+/* The parameter does not change here, so the result is known to the bit. */
 static void
 check_exactly (RlxTensor **outputs,
                float       x,
@@ -244,7 +244,7 @@ caller_thread (gpointer data)
           run_and_cancel (fork);
           continue;
         }
-      /* now and then the others have nothing to do for a while */
+      /* sometimes the others are idle for a while */
       if (i % 32 == 0)
         g_usleep (g_random_int_range (0, 2000));
       outputs = rlx_executable_run (i % 2 ? fork : callers->executable, &x, 1, &n, NULL, &error);
@@ -273,8 +273,8 @@ on_between (GObject      *source,
   callers->n_ended++;
 }
 
-/* Runs that wait, on several threads, and runs that do not, all on one device. Each
- * gets its own answer. */
+/* Blocking runs in several threads, and asynchronous ones, all on the same device. Each
+ * gets its own result. */
 static void
 test_callers (void)
 {
@@ -331,7 +331,7 @@ owner_thread (gpointer data)
   return NULL;
 }
 
-/* Everything but the run itself is let go while a caller is in it. */
+/* Everything but the run itself is released during a caller's run. */
 static void
 test_caller_last_reference (void)
 {
@@ -373,7 +373,7 @@ on_done (GObject      *source,
   (*done)++;
 }
 
-/* A run keeps what it needs. */
+/* A run keeps what it needs alive. */
 static void
 test_last_reference (void)
 {
@@ -412,7 +412,7 @@ on_chain (GObject      *source,
   g_assert_no_error (error);
   check_outputs (outputs, 4);
   chain->done++;
-  /* blocking, and the next one */
+  /* a blocking run, and the next one */
   run_and_check (executable, 8);
   set_parameter (executable, chain->left % 2 ? 1 : 2);
   if (--chain->left > 0)
@@ -449,7 +449,7 @@ resident_bytes (void)
   return resident * (gsize) sysconf (_SC_PAGESIZE);
 }
 
-/* Memory on the device is given back with the executable. */
+/* Device memory is released with the executable. */
 static void
 test_many_executables (void)
 {
@@ -474,13 +474,13 @@ test_many_executables (void)
   for (guint i = 0; i < all->len; i += 10)
     run_and_check (g_ptr_array_index (all, i), (float) i);
   g_ptr_array_set_size (all, 0);
-  /* released on the device's own thread */
+  /* released in the device's own thread */
   for (guint i = 0; i < 5000 && rlx_device_get_memory_used (device) > before; i++)
     g_usleep (1000);
   g_assert_cmpuint (rlx_device_get_memory_used (device), ==, before);
 }
 
-/* Devices come and go, and memory stays where it is. */
+/* Devices come and go, and memory usage is constant. */
 static void
 test_many_devices (void)
 {
@@ -503,7 +503,8 @@ test_many_devices (void)
   g_assert_cmpuint (settled, >, 0);
   g_test_message ("%" G_GSIZE_FORMAT " KiB after half of it, %" G_GSIZE_FORMAT " KiB in the end", settled / 1024, resident_bytes () / 1024);
 #ifndef __SANITIZE_ADDRESS__
-  /* which keeps what is freed; without it, a leak of a device's objects would be many megabytes */
+  /* which holds on to freed memory; without it, a leak of a device's objects would be many
+   * megabytes */
   g_assert_cmpuint (resident_bytes (), <=, settled + 4 * 1024 * 1024);
 #endif
 }

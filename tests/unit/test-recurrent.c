@@ -215,7 +215,7 @@ test_weights (void)
     return;
   check_network (&gru, "{'direction': <'both'>}");
 
-  /* one weight for both */
+  /* the same weight for both */
   same[0] = rlx_test_random ("f32[10,2,5]", -1, 1, 1);
   same[1] = rlx_test_random ("f32[1,5,5]", -0.2, 0.2, 2);
   same[2] = g_object_ref (same[1]);
@@ -224,7 +224,7 @@ test_weights (void)
 
 /* ---- lengths ---------------------------------------------------------------------------- */
 
-/* h' = x + h: sums that are exact. */
+/* h' = x + h: exact sums. */
 static void
 test_lengths (void)
 {
@@ -240,7 +240,7 @@ test_lengths (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* Three sequences of up to four steps; those out of range are limited to it. */
+  /* Three sequences of up to four steps; lengths out of range are clamped. */
   inputs[0] = rlx_test_tensor ("f32[4,3,1]", (double[]) { 1, 10, 100, 2, 20, 200, 3, 30, 300, 4, 40, 400 });
   inputs[1] = rlx_test_tensor ("f32[2,1,1]", (double[]) { 1, 1 });
   inputs[2] = rlx_test_tensor ("f32[2,1,1]", (double[]) { 1, 1 });
@@ -279,7 +279,7 @@ test_lengths_of_all (void)
   check_network (&lstm, "{'direction': <'both'>, 'return_sequence': <true>, 'input_forget': <true>}");
 }
 
-/* What is wrong with one sequence stays there. */
+/* NaN in one sequence does not spread to others. */
 static void
 test_nan (void)
 {
@@ -332,7 +332,7 @@ test_errors (void)
   rlx_test_refuses ("rnn", "f32[9,3,4] f32[1,5,4] f32[1,5,5]", g_variant_new_parsed ("{'hidden_activation': <'gelu'>}"),
                     RLX_GRAPH_ERROR_INVALID_ARGUMENT, "gelu");
 
-  /* Each operand is small enough, what is computed from them is not. */
+  /* Each operand is small enough, but not the results. */
   rlx_test_refuses ("lstm", "f32[60000,60000,0] f32[1,4,0] f32[1,4,1]", NULL, RLX_GRAPH_ERROR_LIMIT, "60000 sequences");
   rlx_test_refuses ("rnn", "f32[0,3000000000,0] f32[1,1,0] f32[1,1,1]", NULL, RLX_GRAPH_ERROR_LIMIT, "2³²");
 }

@@ -19,7 +19,7 @@ enum { SUM, MEAN, MAXIMUM, MINIMUM, PROD, L1, SUM_SQUARE, L2, LOG_SUM_EXP };
 
 static const char *const number_types[] = { "f32", "f16", "i32", "u32", "i8", "u8", "i64", "u64" };
 
-/* The reference: one output after the other, one element after the other. */
+/* The reference: results and elements are computed one at a time. */
 typedef struct
 {
   double *values;
@@ -170,7 +170,7 @@ typedef struct
   RlxDataType data_type;
 } Bound;
 
-/* As the op table states it; what f16 results are rounded by comes on top. */
+/* As the operator table states it; the rounding of f16 results comes on top. */
 static double
 bound (gsize    index,
        double   expected,
@@ -208,7 +208,7 @@ make_attributes (guint    mask,
   gsize n = 0;
   GVariantDict dict;
 
-  /* Order and sign of axes mean nothing. */
+  /* The order and sign of axes make no difference. */
   for (gsize d = n_dims; d-- > 0;)
     if (mask >> d & 1)
       axes[n++] = d % 2 ? (gint64) d : (gint64) d - (gint64) n_dims;
@@ -221,7 +221,7 @@ make_attributes (guint    mask,
   return g_variant_ref_sink (g_variant_dict_end (&dict));
 }
 
-/* All operators that the type has over the same axes, in one graph. */
+/* All operators that support the type, over the same axes, in one graph. */
 static void
 check_all (RlxTensor *x,
            guint      mask,
@@ -286,8 +286,8 @@ check_all (RlxTensor *x,
 #define ALL_OPS 0x1ff
 #define NO_PROD 0x1ef
 
-/* What is the same for all operators, such as how axes are walked, need not be checked with each: every third from
- * @first on, with all types. */
+/* What all operators have in common, such as the iteration over axes, need not be checked for each: every third
+ * from @first on, with all types. */
 static guint
 third_of_ops (gsize first)
 {
@@ -316,7 +316,7 @@ test_rules (void)
   rlx_test_refuses ("reduce_sum", "", g_variant_new_parsed ("{'axes': <[int64 0]>}"), RLX_GRAPH_ERROR_INVALID_ARGUMENT, NULL);
 }
 
-/* Every subset of five axes, all types in turn. */
+/* Every subset of five axes, cycling through the types. */
 static void
 test_axes (void)
 {
@@ -354,12 +354,12 @@ test_types (void)
       check_all (x, 1, FALSE, ALL_OPS);
       check_all (x, 2, FALSE, ALL_OPS);
       check_all (x, 3, FALSE, ALL_OPS);
-      /* Integers wrap at the end, not on the way. */
+      /* Integers wrap at the end, not in between. */
       check_all (y, 2, FALSE, name[0] == 'f' ? NO_PROD : ALL_OPS);
     }
 }
 
-/* Rows of all lengths, contiguous and not, few and many. */
+/* Rows of all lengths, contiguous and not, few and many of them. */
 static void
 test_lengths (void)
 {
@@ -417,7 +417,7 @@ test_million (void)
     check_all (x, 1, FALSE, ALL_OPS);
   }
   {
-    /* the same number over and over: the worst for a running sum */
+    /* the same number repeated: the worst case for a running sum */
     g_autoptr (RlxTensor) x = rlx_test_random ("f16[1000000]", 0.1, 0.1, 1);
     g_autoptr (RlxTensor) y = rlx_test_random ("f32[1000000]", 0.1, 0.1, 1);
     g_autoptr (RlxTensor) z = rlx_test_random ("f32[20,40000]", 0.1, 0.1, 1);
@@ -429,7 +429,7 @@ test_million (void)
   }
 }
 
-/* More workgroups than one dimension of the grid has. */
+/* More workgroups than one dimension of the grid can have. */
 static void
 test_many_rows (void)
 {
@@ -524,7 +524,7 @@ test_special (void)
     check_all (x, 1, FALSE, ALL_OPS & ~(1u << MEAN));
   }
   {
-    /* rows of infinities only; a NaN at the end of a long row */
+    /* rows that consist of infinities; a NaN at the end of a long row */
     g_autofree double *values = g_new (double, 3 * 20000);
     g_autoptr (RlxTensor) x = NULL;
 
@@ -538,7 +538,7 @@ test_special (void)
     check_all (x, 2, FALSE, NO_PROD & ~(1u << MEAN));
   }
   {
-    /* exponentials that are too large, and too small, by themselves */
+    /* exponentials that would overflow, or underflow, on their own */
     g_autoptr (RlxTensor) x = rlx_test_random ("f32[2,9000]", 900, 1000, 8);
     g_autoptr (RlxTensor) y = rlx_test_random ("f32[2,9000]", -1000, -900, 8);
 
@@ -546,7 +546,7 @@ test_special (void)
     check_all (y, 2, FALSE, 1u << LOG_SUM_EXP);
   }
   {
-    /* beyond what f16 holds on the way, within it at the end */
+    /* out of the range of f16 in between, within it at the end */
     g_autoptr (RlxTensor) x = rlx_test_random ("f16[5,3000]", 60, 64, 8);
 
     check_all (x, 2, FALSE, 1u << MEAN);
@@ -561,7 +561,7 @@ test_booleans (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* Rows that have none, all, one and all but one. */
+  /* Rows with none, all, one and all but one. */
   for (gsize i = 0; i < G_N_ELEMENTS (lengths); i++)
     {
       gsize n = lengths[i];

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Turns pair (a, b) of 2 · @pairs elements. */
+/* Rotates pair (a, b) of 2 · @pairs elements. */
 static void
 turn (const double *x,
       double       *y,
@@ -56,7 +56,7 @@ test_far (void)
   rlx_test_compare ("rope", y, "f32[1,1,10,19]", expected, 4e-6, 0);
 }
 
-/* A position beyond the table takes the nearest row. */
+/* A position outside the table uses the nearest row. */
 static void
 test_table (void)
 {

@@ -13,7 +13,7 @@
 
 #define MAX_INPUTS 7
 
-/* An operand, in each of whose shapes %d stands for the steps. */
+/* An operand, in whose shapes %d stands for the number of steps. */
 typedef struct
 {
   const char *type;
@@ -23,7 +23,7 @@ typedef struct
 typedef struct
 {
   const char *op;
-  Operand operands[MAX_INPUTS];   /* but for the initial state, which comes behind them */
+  Operand operands[MAX_INPUTS];   /* except the initial state, which follows them */
   const char *state;
 } Sequence;
 
@@ -79,7 +79,7 @@ make_graph (const Sequence *self,
   return graph;
 }
 
-/* The elements of steps @first to @first + @steps of all @all, if it has any. */
+/* The elements of steps @first to @first + @steps out of @all, if it has any. */
 static RlxTensor *
 cut (const Operand *operand,
      RlxTensor     *whole,
@@ -113,7 +113,7 @@ make_inputs (const Sequence *self,
   return inputs;
 }
 
-/* Cut anywhere, results are within the bounds of the whole. */
+/* Wherever sequences are split, results are within the bounds of the whole. */
 static void
 test_cuts (gconstpointer data)
 {
@@ -211,7 +211,7 @@ test_long (gconstpointer data)
     }
 }
 
-/* The result of a net without a decay. */
+/* The result of a net without decay. */
 static RlxTensor *
 run_net (RlxTensor *q,
          RlxTensor *k,
@@ -237,7 +237,7 @@ run_net (RlxTensor *q,
   return outputs[0];
 }
 
-/* A state that nothing decays is what was added up, and the delta rule replaces what it has for a key. */
+/* Without decay a state is the sum of its updates, and the delta rule replaces the value of a key. */
 static void
 test_by_hand (void)
 {
@@ -298,7 +298,7 @@ test_errors (void)
   rlx_test_refuses ("causal_conv1d", "f32[2,8,5] f32[8,0]", NULL, RLX_GRAPH_ERROR_SHAPE, "at least 1");
   rlx_test_refuses ("causal_conv1d", "f32[2,8,5] f32[8,4] f32[5]", NULL, RLX_GRAPH_ERROR_SHAPE, "bias is");
   rlx_test_refuses ("causal_conv1d", "f32[2,8,5] f32[8,4] - f32[2,8,4]", NULL, RLX_GRAPH_ERROR_SHAPE, "f32[2, 8, 3]");
-  /* Operands are small, the state is not. */
+  /* The operands are small, but the state is not. */
   rlx_test_refuses ("gated_delta_net", "f32[1,1,1,1000000] f32[1,1,1,1000000] f32[1,1,1,1000000]", NULL, RLX_GRAPH_ERROR_LIMIT, NULL);
 }
 

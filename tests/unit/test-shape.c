@@ -52,7 +52,7 @@ make_tensor (const char  *data_type,
   return rlx_test_random (type, is_signed ? -100 : 0, data_type[0] == 'b' ? 1 : 100, seed);
 }
 
-/* Bit for bit. */
+/* Compares bit for bit. */
 static void
 check_bytes (const char    *what,
              RlxTensor     *got,
@@ -95,9 +95,8 @@ check_bytes (const char    *what,
       }
 }
 
-/* What a view of @x must be when element (i0, i1, …) of it is that at
- * indices[0][i0], indices[1][i1], … of the operand; axes[d] is the dimension of
- * the operand that dimension d of the view runs over. */
+/* A view of @x in which element (i0, i1, …) is that at indices[0][i0], indices[1][i1], …
+ * of the operand; axes[d] is the operand's dimension for dimension d of the view. */
 static void
 check_view (const char  *what,
             RlxTensor   *got,
@@ -420,8 +419,8 @@ test_transpose (void)
   check_transpose ("f32", &zero, (gint64[]) { 2, 0, 1 });
 }
 
-/* Whole tiles of 32 by 32 elements, and what is left of them; rows of the result that are
- * a whole number of words for some types only. */
+/* Whole tiles of 32 by 32 elements, and the remainder; rows of the result that are a
+ * whole number of words for some types only. */
 static void
 test_turn (void)
 {
@@ -447,8 +446,8 @@ test_turn (void)
       check_transpose (all_types[j], &cases[i].from, cases[i].permutation);
 }
 
-/* The way Python's slice() counts, but with a start that is limited to the axis
- * for either sign of the step, one index after the other. */
+/* As in Python's slice(), but with a start that is clamped to the axis for either sign of
+ * the step, one index after the other. */
 static gint64 *
 slice_indices (gint64  start,
                gint64  end,
@@ -509,7 +508,7 @@ test_slice (void)
       to = from;
       for (gsize i = 0; i < from.n_dims; i++)
         {
-          /* all axes, last first */
+          /* all axes, the last first */
           gsize axis = from.n_dims - 1 - i;
           int size = (int) from.shape[axis];
 
@@ -729,7 +728,7 @@ test_gather (void)
     }
 
   {
-    /* As far out as it goes. */
+    /* As far outside as possible. */
     static const Shape to = { 1, { 6 } };
     g_autoptr (RlxTensor) x = rlx_test_tensor ("f32[3]", (double[]) { 1, 2, 3 });
     g_autoptr (RlxTensor) indices = rlx_test_tensor ("i32[6]", (double[]) { G_MININT32, G_MAXINT32, -1, -3, -4, 3 });
@@ -742,7 +741,7 @@ test_gather (void)
   }
 }
 
-/* Views of views, and views whose result is used in more than one place. */
+/* Views of views, and views whose result has several users. */
 static void
 test_chain (void)
 {
@@ -798,7 +797,7 @@ test_chain (void)
 static void
 test_large (void)
 {
-  /* With small bindings a tensor takes several bindings, of which there are few. */
+  /* With small binding limits a tensor needs several bindings, of which there are few. */
   gboolean small = rlx_test_has_small_bindings ();
   const Shape matrix = { 2, { small ? 700 : 2500, small ? 1000 : 2001 } };
   const Shape bytes = { 2, { small ? 1900 : 2500, 2001 } };

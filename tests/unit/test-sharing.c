@@ -128,7 +128,7 @@ block (Net     *net,
   return add (net, "relu", NULL, add (net, "add", NULL, y, x, NULL), NULL, NULL);
 }
 
-/* ResNet-18, with less of everything but layers. */
+/* ResNet-18, with fewer of everything except layers. */
 static void
 test_residual (void)
 {
@@ -155,11 +155,11 @@ test_residual (void)
   x = add (&net, "linear", "{'transpose_b': <true>}", x, parameter (&net, 2, 1000, WIDTH << 3), parameter (&net, 1, 1000));
   counts = compile (&net, "residual", x);
 
-  /* 20 convolutions, 17 activations, two pools (one in two steps) and a product,
-   * or less where they are done at once */
+  /* 20 convolutions, 17 activations, two pools (one in two steps) and a product, or fewer
+   * if they are fused */
   g_assert_cmpuint (counts.dispatches, <=, 41);
-  /* pools and the product are one kernel each; convolutions differ in tiles, and in
-   * what is done to their results at once: nothing, an activation, or that of a sum */
+  /* pools and the product are one kernel each; convolutions differ in tiles, and in their
+   * epilogues: none, an activation, or that of a sum */
   g_assert_cmpuint (counts.pipelines, <=, 20);
 }
 
@@ -222,9 +222,9 @@ test_transformer (void)
   one = build_transformer (1);
   all = build_transformer (12);
 
-  /* Two norms, four products, of which one makes query, key and value, and attention.
-   * What turns tensors or comes after a product is a part of these. Sums are too short
-   * here to be shared by workgroups, which would be a step more. */
+  /* Two norms, four products, one of which computes query, key and value, and attention.
+   * Transposes and epilogues are fused with these. Sums are too short here to be split,
+   * which would take an additional step. */
   g_assert_cmpuint (one.dispatches, <=, 7);
   g_assert_cmpuint (one.pipelines, <=, 10);
   g_assert_cmpuint (all.dispatches, <=, 12 * one.dispatches);
@@ -247,7 +247,7 @@ leaf (Net          *net,
   return node;
 }
 
-/* A cache of 96 tokens that takes @rows at @position. */
+/* A cache of 96 tokens into which @rows are written at @position. */
 static RlxNode *
 cache (Net        *net,
        const char *kind,
@@ -318,8 +318,8 @@ attend (Net     *net,
   return results[0];
 }
 
-/* As Llama has it: RMS norm, projections with fewer heads of keys, rotary positions, a
- * cache for keys and values, attention to it, output and residual; norm, gate, residual. */
+/* As in Llama: RMS norm, projections with fewer key heads, rotary positions, a cache for
+ * keys and values, attention to it, output and residual; norm, gate, residual. */
 static Counts
 build_decoder (guint n_layers,
                int   tokens)
@@ -349,7 +349,7 @@ build_decoder (guint n_layers,
   return compile (&net, name, x);
 }
 
-/* Tokens at a time: many for a prompt, then one after the other. */
+/* Several tokens at a time: many for a prompt, then one by one. */
 static void
 test_decoder (void)
 {
@@ -362,7 +362,7 @@ test_decoder (void)
       Counts one = build_decoder (1, tokens[i]), all = build_decoder (8, tokens[i]);
 
       /* Norm; query, key and value; positions and caches; attention; output; norm; gate;
-       * what it lets through; back. */
+       * up projection; down projection. */
       g_assert_cmpuint (one.dispatches, ==, 9);
       g_assert_cmpuint (all.dispatches, ==, 8 * one.dispatches);
       g_assert_cmpuint (all.pipelines, ==, one.pipelines);
@@ -371,7 +371,7 @@ test_decoder (void)
 
 /* ---- many nodes --------------------------------------------------------------------------- */
 
-/* Ten operators, a hundred times, each time with other shapes. */
+/* Ten operators, a hundred times each, with different shapes every time. */
 static void
 test_thousand (void)
 {
@@ -400,10 +400,10 @@ test_thousand (void)
     }
   counts = compile (&net, "thousand", x);
 
-  /* tanh and mul are one; concat takes a step for each operand, and cumsum up to three */
+  /* tanh and mul are fused; concat takes a step per operand, and cumsum up to three */
   g_assert_cmpuint (counts.dispatches, <=, 1300);
-  /* one for each kind of node; sums of long and short rows, and tiles of two kinds,
-   * may be two kernels */
+  /* one per kind of node; sums of long and short rows, and tiles of two kinds, may be two
+   * kernels */
   g_assert_cmpuint (counts.pipelines, <=, 14);
 }
 

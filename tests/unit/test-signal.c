@@ -31,7 +31,7 @@ check_window (RlxWindowShape shape,
   rlx_test_compare ("window", window, type, expected, 0x1p-32, 0x1p-24);
 }
 
-/* By their formulas; Bessel functions are summed up by their series. */
+/* By their formulas; Bessel functions are evaluated by their series. */
 static void
 test_windows (void)
 {
@@ -45,7 +45,7 @@ test_windows (void)
   /* I₀(0.75^½ · 4) / I₀(4) and 1 / I₀(4) */
   check_window (RLX_WINDOW_SHAPE_KAISER, 5, FALSE, 4, (double[]) { 0.0884805261, 0.6334317798, 1, 0.6334317798, 0.0884805261 });
   check_window (RLX_WINDOW_SHAPE_KAISER, 3, FALSE, 0, (double[]) { 1, 1, 1 });
-  /* 1 / I₀(30): beyond where the series is summed up */
+  /* 1 / I₀(30): beyond the range in which the series is used */
   check_window (RLX_WINDOW_SHAPE_KAISER, 3, FALSE, 30, (double[]) { 1.27930848103969e-12, 1, 1.27930848103969e-12 });
 
   g_assert_null (rlx_tensor_new_window (RLX_WINDOW_SHAPE_HANN, 0, TRUE, 0, &error));
@@ -119,7 +119,7 @@ test_values (void)
   g_object_unref (x);
 }
 
-/* What is transformed comes back. */
+/* The inverse transform recovers the signal. */
 static void
 test_round_trip (void)
 {
@@ -202,7 +202,7 @@ test_rules_spectra (void)
   rlx_test_refuses ("fft_conv", "f32[9000000] f32[9000000]", NULL, LIMIT, "9000000");
 }
 
-/* Two tones, the stronger of which is between bins 5 and 6, nearer to 5. */
+/* Two tones, the stronger of which is between bins 5 and 6, closer to 5. */
 static void
 test_peaks (void)
 {

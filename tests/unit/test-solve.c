@@ -17,7 +17,7 @@ no_attributes (void)
   return g_variant_new ("a{sv}", NULL);
 }
 
-/* Random elements with a larger diagonal, symmetric ones if asked for. */
+/* Random elements with a larger diagonal, symmetric on request. */
 static RlxTensor *
 make_matrices (const char *type,
                gsize       n,
@@ -60,7 +60,7 @@ test_cholesky (void)
     }
 }
 
-/* Only one triangle is read, and NaN starts where the matrix goes wrong. */
+/* Only one triangle is read, and NaN starts where the factorisation fails. */
 static void
 test_cholesky_refused (void)
 {
@@ -109,7 +109,7 @@ test_triangular (void)
   for (gsize i = 0; i < G_N_ELEMENTS (attributes); i++)
     rlx_test_check_op ("triangular_solve", 2, (RlxTensor *[]) { a, i < 3 ? wide : tall }, g_variant_new_parsed (attributes[i]));
 
-  /* The other triangle, and with ones on it the diagonal, are not looked at. */
+  /* The other triangle, and the diagonal if it is implied, are not read. */
   {
     const double values[] = { NAN, NAN, NAN, 0.5, NAN, NAN, -1, 2, NAN };
     const double right[] = { 2, 3, 4 };
@@ -152,7 +152,7 @@ test_solve (void)
     }
 }
 
-/* Pivots of 0 at first, and rows that all move. */
+/* Zero pivots at first, and rows that are all exchanged. */
 static void
 test_pivots (void)
 {
@@ -163,7 +163,7 @@ test_pivots (void)
   if (rlx_test_device () == NULL)
     return;
 
-  /* One cycle of 20: an odd number of exchanges. */
+  /* A cycle of length 20: an odd number of exchanges. */
   for (gsize i = 0; i < 20; i++)
     {
       values[i * 20 + (i + 7) % 20] = 2;
@@ -180,7 +180,7 @@ test_pivots (void)
   rlx_test_compare ("exchange", e, "f32[]", &minus_one, 0, 0);
 }
 
-/* Nothing is finite then, but the determinant is 0; NaN stays in its matrix. */
+/* Nothing is finite then, except the determinant, which is 0; NaN stays in its matrix. */
 static void
 test_singular (void)
 {

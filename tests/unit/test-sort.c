@@ -55,7 +55,7 @@ sort_items (const double *values,
   return items;
 }
 
-/* Many ties; infinities, zeros of both signs and NaN here and there. */
+/* Many ties; sporadic infinities, zeros of both signs and NaN. */
 static double *
 make_values (gsize   n,
              guint32 seed)
@@ -114,7 +114,7 @@ run_sorts (RlxTensor *x,
   return rlx_test_run_graph (g_object_ref (graph), 1, &x, n_outputs);
 }
 
-/* Rows of @n elements, in both directions; k of each way to get there. */
+/* Rows of @n elements, in both directions; a k for each of the algorithms. */
 static void
 check_length (const char *name,
               gsize       n_rows,
@@ -136,7 +136,7 @@ check_length (const char *name,
       g_autofree RlxTensor **outputs = NULL;
       gsize n_outputs;
 
-      /* Integers have no NaN to begin with. */
+      /* Integers have no NaN. */
       if (name[0] != 'f')
         for (gsize i = 0; i < n_rows * n; i++)
           values[i] = isfinite (values[i]) ? trunc (values[i]) + (name[0] == 'u' ? 100 : 0) : 0;
@@ -187,7 +187,7 @@ test_lengths (void)
   check_length ("f32", 90, 65, 0);
 }
 
-/* Few of long rows, which are walked along once. */
+/* Few of long rows, which are scanned once. */
 static void
 test_few (void)
 {
@@ -201,7 +201,7 @@ test_few (void)
   check_length ("i32", 2, 5001, 3);
 }
 
-/* Nothing but NaN: there is no index but theirs. */
+/* Only NaN: there are no other indices. */
 static void
 test_nothing_but_nan (void)
 {
@@ -275,7 +275,7 @@ test_types (void)
     }
 }
 
-/* Every axis of a tensor, with the largest and least numbers of the type. */
+/* Every axis of a tensor, including the largest and smallest numbers of the type. */
 static void
 test_axes (void)
 {
@@ -369,7 +369,7 @@ check_arg (gsize n_rows,
   g_autofree char *to = g_strdup_printf ("i32[%" G_GSIZE_FORMAT "]", n_rows);
   g_autoptr (RlxTensor) x = NULL;
 
-  /* NaN only in the second row, or it would always win. */
+  /* NaN only in the second row, or else it would always win. */
   for (gsize i = 0; i < n_rows * n; i++)
     if (isnan (values[i]) && i / n != 1)
       values[i] = 3;
@@ -488,7 +488,7 @@ test_cumsum (void)
 
   for (gsize i = 0; i < G_N_ELEMENTS (lengths); i++)
     check_cumsum (2, lengths[i], i % 2 + 1, i & 1, i & 2);
-  /* These need more bindings than small limits have. */
+  /* These need more bindings than small limits allow. */
   if (rlx_test_has_small_bindings ())
     return;
   check_cumsum (1, 1000000, 1, FALSE, FALSE);
@@ -496,7 +496,7 @@ test_cumsum (void)
   check_cumsum (1, 300, 5000, FALSE, TRUE);
 }
 
-/* Integers wrap at every element, whatever the way they are added. */
+/* Integers wrap, in whatever order they are added. */
 static void
 test_scan_integers (void)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* 1 MiB, so that it shows in what the device has. */
+/* 1 MiB, so that it is visible in the device's memory usage. */
 #define N (1 << 18)
 
 static RlxDevice *
@@ -33,7 +33,7 @@ filled (gint64 n,
   return rlx_tensor_new_from_floats (&n, 1, values, (gsize) n, NULL);
 }
 
-/* "s" grows by "x" in each run, "t" by 1. */
+/* "s" is increased by "x" in each run, "t" by 1. */
 static RlxExecutable *
 make_writer (RlxDevice *device)
 {
@@ -53,7 +53,7 @@ make_writer (RlxDevice *device)
   return executable;
 }
 
-/* y = 2 · s + t, with states of the size @n and the type of @initial. */
+/* y = 2 · s + t, with states of size @n and the type of @initial. */
 static RlxExecutable *
 make_reader (RlxDevice *device,
              RlxTensor *initial)
@@ -80,7 +80,7 @@ write_one (RlxExecutable *writer,
   g_assert_no_error (error);
 }
 
-/* All elements are the same. */
+/* All elements are equal. */
 static void
 assert_reads (RlxExecutable *reader,
               float          expected)
@@ -135,7 +135,7 @@ test_one_writes_another_reads (void)
   write_one (writer, 1);
   assert_reads (reader, 300);
   share (reader, writer, "s");
-  /* what was there before, and t is still its own */
+  /* the earlier contents, and t is still separate */
   assert_reads (reader, 102);
   write_one (writer, 2);
   write_one (writer, 3);
@@ -143,7 +143,7 @@ test_one_writes_another_reads (void)
   share (reader, writer, "t");
   assert_reads (reader, 15);
 
-  /* Written by hand on one side, read on the other. */
+  /* Written explicitly on one side, read on the other. */
   value = filled (N, 7);
   rlx_executable_write_state (reader, "s", value, NULL, &error);
   g_assert_no_error (error);
@@ -151,7 +151,7 @@ test_one_writes_another_reads (void)
   write_one (writer, 1);
   assert_state (reader, "s", 8);
 
-  /* A fork has states of its own, also of those that are shared. */
+  /* A fork has its own states, even those that were shared. */
   fork = rlx_executable_fork (reader, NULL, &error);
   g_assert_no_error (error);
   assert_reads (fork, 300);
@@ -180,12 +180,12 @@ test_memory_is_there_once (void)
   share (reader, writer, "s");
   together = get_used (device);
   g_assert_cmpuint (apart - together, ==, N * sizeof (float));
-  /* Once more is nothing new. */
+  /* Sharing again changes nothing. */
   share (reader, writer, "s");
   g_assert_cmpuint (get_used (device), ==, together);
   assert_reads (reader, 2);
 
-  /* The reader keeps it, then the object does. */
+  /* First the reader keeps it alive, then the object. */
   state = rlx_executable_dup_state (writer, "s", &error);
   g_clear_object (&writer);
   assert_reads (reader, 2);
@@ -220,7 +220,7 @@ test_in_order (void)
 
   state = rlx_executable_dup_state (writer, "s", &error);
   g_assert_no_error (error);
-  /* The runs before it are on their way while it is bound; those after it see it. */
+  /* Runs submitted before are in progress while it is bound; those after it use it. */
   for (guint i = 0; i < 20; i++)
     rlx_executable_run_async (writer, &x, 1, NULL, NULL, NULL);
   rlx_executable_bind_state_async (reader, "s", state, NULL, on_done, &result);
@@ -267,7 +267,7 @@ test_what_does_not_fit (void)
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_DATA_TYPE);
   g_clear_error (&error);
 
-  /* One memory under two names would be written while it is read. */
+  /* The same memory under two names would be written while it is read. */
   rlx_executable_bind_state (reader, "t", state, NULL, &error);
   g_assert_no_error (error);
   g_assert_false (rlx_executable_bind_state (reader, "s", state, NULL, &error));
@@ -290,7 +290,7 @@ test_what_does_not_fit (void)
   g_assert_nonnull (strstr (error->message, "another device"));
   g_clear_error (&error);
 
-  /* Nothing of that changed anything. */
+  /* None of this changed anything. */
   write_one (writer, 1);
   assert_reads (reader, 1);
   assert_reads (small, 0);

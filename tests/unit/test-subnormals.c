@@ -58,7 +58,7 @@ test_op (gconstpointer data)
   rlx_test_compare (cases[at].op, y, pairs ? "f32[4,2]" : cases[at].type, cases[at].expected, 0, cases[at].relative);
 }
 
-/* A rest of any size, and what the divisor has more than it. */
+/* A remainder of any size, and the excess of the divisor over it. */
 static void
 test_mod (void)
 {
@@ -87,7 +87,8 @@ test_mod (void)
     }
 }
 
-/* Whether a negative number is taken for zero or not, an infinite slope makes it no NaN. */
+/* Whether a negative number is flushed to zero or not, an infinite slope does not make it
+ * NaN. */
 static void
 test_slope (void)
 {
@@ -104,7 +105,7 @@ test_slope (void)
   rlx_test_compare ("prelu", y, "f32[8]", expected, FLT_MIN, 0);
 }
 
-/* What is computed on the way may be subnormal where neither end of it is. */
+/* Intermediate results may be subnormal even if operands and results are not. */
 static void
 test_between (void)
 {
@@ -126,7 +127,7 @@ test_between (void)
     }
 }
 
-/* The comparisons with zero that other operators lead to. */
+/* Comparisons with zero that other operators are lowered to. */
 static void
 test_fused (void)
 {

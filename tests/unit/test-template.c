@@ -11,8 +11,8 @@
 #include <glib/gstdio.h>
 #include <string.h>
 
-/* The kernel files that only these tests need live below kernels/unit, which is
- * not part of the library's resource but an overlay made by main(). */
+/* Kernel files that only these tests need are below kernels/unit, which is not part of
+ * the library's resource but an overlay set up by main(). */
 static const struct
 {
   const char *name;
@@ -52,7 +52,7 @@ write_unit_files (const char *dir)
       g_assert_true (g_file_set_contents (path, unit_files[i].text, -1, NULL));
     }
 
-  /* chain-0 includes chain-1 and so on, deeper than is allowed. */
+  /* chain-0 includes chain-1 and so on, beyond the maximum depth. */
   for (guint i = 0; i < 20; i++)
     {
       g_autofree char *name = g_strdup_printf ("chain-%u.wgsl", i);
@@ -108,7 +108,7 @@ assert_expands (const char *text,
   g_assert_cmpstr (result, ==, expected);
 }
 
-/* @part is how the message has to begin after the place, "text:LINE: ". */
+/* @beginning is the start of the message after the location, "text:LINE: ". */
 static void
 assert_fails (const char *text,
               const char *beginning)
@@ -184,7 +184,7 @@ test_expressions (void)
     { "defined(TYPE)", 1 },
     { "defined(NOWHERE)", 0 },
     { "!defined(NOWHERE)", 1 },
-    /* What is decided already may be anything that can be read. */
+    /* After a short circuit only the syntax matters. */
     { "defined(NOWHERE) && NOWHERE > 1", 0 },
     { "N == 3 || NOWHERE", 1 },
     { "0 && 1 / 0", 0 },
@@ -266,7 +266,7 @@ test_text (void)
   assert_expands ("a", "a");
   assert_expands ("a\n\nb\n", "a\n\nb\n");
   assert_expands ("let x: ${TYPE}; // $(N)$(N)${TYPE}\n", "let x: vec4<f32>; // 33vec4<f32>\n");
-  /* Inserted text is not looked at again. */
+  /* Inserted text is not expanded again. */
   assert_expands ("${DOLLAR}\n", "$(N) ${TYPE}\n#if\n");
   assert_fails ("a $b\n", "text:1: “$” is followed by neither");
   assert_fails ("a $", "text:1: “$” is followed by neither");
@@ -286,7 +286,7 @@ test_if (void)
   assert_expands ("#if 0\n1\n#elif N == 3\n2\n#elif N == 3\n3\n#else\n4\n#endif\n", "2\n");
   assert_expands ("#if 0\n1\n#elif 0\n2\n#else\n4\n#endif\n", "4\n");
   assert_expands ("#if 1\n#if 0\na\n#else\nb\n#endif\n#else\n#if 1\nc\n#endif\n#endif\n", "b\n");
-  /* Nothing is computed where nothing is kept. */
+  /* Nothing is evaluated in excluded blocks. */
   assert_expands ("#if 0\n$(1 / 0) $x\n#define A 1 / 0\n#include \"none\"\n#use none\n"
                   "#if NOWHERE\n#elif NOWHERE\n#endif\n#for i in NOWHERE..2\n#endfor\n#endif\na\n",
                   "a\n");
@@ -331,7 +331,7 @@ test_for (void)
   assert_expands ("#for i in MAX - 1 .. MAX\n$(i == MAX - 1)\n#endfor\n", "1\n");
   assert_expands ("#for i in 0..2\n#for j in 0..i + 1\n$(i)$(j)\n#endfor\n#endfor\n", "00\n10\n11\n");
   assert_expands ("#for i in 0..3\n#if i == 1\none\n#else\n$(i)\n#endif\n#endfor\n", "0\none\n2\n");
-  /* The variable hides another of its name for as long as the loop runs. */
+  /* The loop variable hides another of the same name during the loop. */
   assert_expands ("#for N in 0..1\n$(N)\n#endfor\n$(N)\n", "0\n3\n");
   assert_expands ("#for i in 0..1\n#endfor\n$(defined(i))\n", "0\n");
   assert_expands ("#define S 0\n#for i in 0..5\n#define S S + i\n#endfor\n$(S)\n", "10\n");
@@ -406,8 +406,8 @@ test_include (void)
                 "unit/close-if.wgsl:1: #endif has no beginning");
   assert_fails ("#include \"unit/chain-0.wgsl\"\n", "unit/chain-15.wgsl:2: #include is nested deeper than 16");
 
-  /* A file that is expanded counts as included, and the template is as good as
-   * new after an expansion. */
+  /* An expanded file counts as included, and the template can be reused after an
+   * expansion. */
   for (guint i = 0; i < 2; i++)
     {
       g_autofree char *text = rlx_template_expand_file (template, "unit/outer.wgsl", &error);
@@ -426,7 +426,7 @@ test_include (void)
   g_assert_null (result);
 }
 
-/* Files that are included with values. */
+/* Files that are included with definitions. */
 static void
 test_include_with (void)
 {
@@ -436,13 +436,13 @@ test_include_with (void)
   g_autofree char *second = NULL;
 
   assert_expands ("#include \"unit/with.wgsl\" t=\"a b\" EXTRA=N * (2 + 1) // not this\n$(LAST)\n", "a b 12\n9\n");
-  /* once per such values, however they are written */
+  /* once per set of definitions, however they are written */
   assert_expands ("#include \"unit/with.wgsl\" t=\"a\" EXTRA=1\n#include \"unit/with.wgsl\" t = \"a\" EXTRA = 2 - 1\n"
                   "#include \"unit/with.wgsl\" t=\"b\" EXTRA=1\n#include \"unit/with.wgsl\" t=\"b\" EXTRA=2\n",
                   "a 4\nb 4\nb 5\n");
   assert_expands ("#include \"unit/leaf.wgsl\"\n#include \"unit/leaf.wgsl\" N=5\n#include \"unit/leaf.wgsl\" N=6\n$(N)\n",
                   "leaf 3\nleaf 5\nleaf 6\n3\n");
-  /* those of the file that includes it are seen, and come back */
+  /* those of the including file are visible, and are restored */
   assert_expands ("#include \"unit/with-outer.wgsl\" t=\"outer\" EXTRA=10\n", "inner 4\nouter 13\n");
   assert_expands ("#define N 8\n#include \"unit/leaf.wgsl\" N=N + 1\n$(N)\n", "leaf 9\n8\n");
   assert_expands ("#include \"unit/leaf.wgsl\" N=1 N=2\n$(N)\n", "leaf 2\n3\n");
@@ -458,7 +458,7 @@ test_include_with (void)
   assert_fails ("#include \"unit/leaf.wgsl\" N=NOWHERE\n", "text:1: “NOWHERE” is not defined");
   assert_fails ("#include \"unit/leaf.wgsl\" N=\n", "text:1: ");
 
-  /* A text that the template has is only hidden. */
+  /* A text of the template is only hidden. */
   rlx_template_set_text (template, "t", "mine");
   first = rlx_template_expand (template, "#include \"unit/with.wgsl\" t=\"other\" EXTRA=0\n${t}\n", "text", &error);
   g_assert_no_error (error);
@@ -602,7 +602,7 @@ describe (const char *names,
   return rlx_template_describe (template);
 }
 
-/* The same for the same settings, whatever their order, and another for others. */
+/* Equal for equal settings in any order, and different for others. */
 static void
 test_describe (void)
 {
@@ -636,7 +636,7 @@ main (int   argc,
   int result;
 
   write_unit_files (dir);
-  /* Before anything looks at a resource. */
+  /* Before any resource is accessed. */
   g_setenv ("G_RESOURCE_OVERLAYS", overlay, TRUE);
 
   g_test_init (&argc, &argv, NULL);

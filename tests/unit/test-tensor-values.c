@@ -20,7 +20,7 @@ test_new_scalar (void)
   {
     RlxDataType data_type;
     double value;
-    const char *text;   /* NULL: an error is expected */
+    const char *text;   /* NULL if an error is expected */
   } cases[] = {
     { RLX_DATA_TYPE_F32, 0.1, "0.1" },
     { RLX_DATA_TYPE_F32, -0.0, "-0" },
@@ -155,8 +155,7 @@ test_int_ranges (void)
     }
 }
 
-/* Two elements to a byte; of an odd number the last one is alone, and what is
- * beside it does not count. */
+/* Two elements per byte; with an odd number the other half of the last byte is ignored. */
 static void
 test_half_bytes (void)
 {
@@ -226,7 +225,8 @@ test_values (void)
     }
 }
 
-/* Each pattern of bits is a number that becomes the same pattern again, but for NaN. */
+/* Each bit pattern decodes to a number that encodes to the same pattern, except for
+ * NaN. */
 static void
 test_narrow_bits (void)
 {
@@ -299,9 +299,9 @@ test_conversions (void)
     rlx_tensor_new_from_floats (SHAPE (9), VALUES (float, 1.9f, -1.9f, NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 0x1p63f, -0x1p63f), &error);
   g_autoptr (RlxTensor) unsigned_ints =
     rlx_tensor_new_from_data (RLX_DATA_TYPE_U64, SHAPE (3), (const guint8 *) large, sizeof large, &error);
-  /* Halfway between two floats once the last bit is lost, as it is in a double.
-   * Volatile, because the machine is to say what is right: valgrind goes by way
-   * of a double itself. */
+  /* Half-way between two floats if the last bit is lost, as it is in a double. Volatile,
+   * so that the machine decides what is right: valgrind converts through a double
+   * itself. */
   volatile gint64 halfway = (G_GINT64_CONSTANT (1) << 62) + (G_GINT64_CONSTANT (1) << 38) + 1;
   g_autoptr (RlxTensor) sticky =
     rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, SHAPE (1), VALUES (gint64, halfway), &error);
@@ -359,7 +359,7 @@ test_text (void)
   assert_text (c, "[-128, 127]");
 }
 
-/* The text of a float is read back as the same float. */
+/* The text of a float parses as the same float. */
 static void
 test_text_round_trip (void)
 {

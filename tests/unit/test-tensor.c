@@ -83,7 +83,7 @@ test_shape (void)
   {
     gint64 shape[9];
     gsize n_dims;
-    guint64 n;       /* G_MAXUINT64: an error is expected */
+    guint64 n;       /* G_MAXUINT64 if an error is expected */
     int code;
     const char *parts;
   } cases[] = {
@@ -100,13 +100,13 @@ test_shape (void)
     { { -1 }, 1, G_MAXUINT64, RLX_GRAPH_ERROR_SHAPE, "xis 0|-1" },
     { { 2, 3, -7 }, 3, G_MAXUINT64, RLX_GRAPH_ERROR_SHAPE, "xis 2|-7" },
     { { 0, G_MININT64 }, 2, G_MAXUINT64, RLX_GRAPH_ERROR_SHAPE, "xis 1|-9223372036854775808" },
-    /* Two negative sizes do not make a positive one. */
+    /* Two negative sizes do not multiply to a positive one. */
     { { -2, -3 }, 2, G_MAXUINT64, RLX_GRAPH_ERROR_SHAPE, "xis 0|-2" },
     { { G_MAXINT64, -1 }, 2, G_MAXUINT64, RLX_GRAPH_ERROR_SHAPE, "xis 1|-1" },
     { { (gint64) 1 << 32 }, 1, G_MAXUINT64, RLX_GRAPH_ERROR_LIMIT, "[4294967296]|4294967295" },
     { { 65536, 65536 }, 2, G_MAXUINT64, RLX_GRAPH_ERROR_LIMIT, "[65536, 65536]" },
     { { G_MAXINT64 }, 1, G_MAXUINT64, RLX_GRAPH_ERROR_LIMIT, "9223372036854775807" },
-    /* The products that wrap to 0, to 1 and to something small. */
+    /* Products that wrap to 0, to 1 and to something small. */
     { { (gint64) 1 << 32, (gint64) 1 << 32 }, 2, G_MAXUINT64, RLX_GRAPH_ERROR_LIMIT, "4294967296" },
     { { G_MAXUINT32, (gint64) G_MAXUINT32 + 2 }, 2, G_MAXUINT64, RLX_GRAPH_ERROR_LIMIT, "4294967297" },
     { { G_MAXINT64, G_MAXINT64 }, 2, G_MAXUINT64, RLX_GRAPH_ERROR_LIMIT, "limit" },
@@ -138,7 +138,7 @@ test_shape (void)
         }
     }
 
-  /* No dimension is looked at when there are too many. */
+  /* Dimensions are not read if there are too many. */
   {
     guint64 n;
 
@@ -213,7 +213,7 @@ static void
 test_bytes_unaligned (void)
 {
   g_autoptr (GError) error = NULL;
-  /* 16 bytes of alignment, and one more. */
+  /* Aligned to 16 bytes, and one byte off. */
   g_autoptr (GBytes) whole = g_bytes_new_take (g_malloc0 (64), 64);
 
   for (guint i = 0; i < G_N_ELEMENTS (all_types); i++)
@@ -253,7 +253,7 @@ test_bool (void)
   assert_text (b, "[false, true, true, true]");
   g_assert_true (rlx_tensor_equal (b, c));
 
-  /* What was given stays as it was. */
+  /* The source is unchanged. */
   g_assert_cmpmem (g_bytes_get_data (other_bytes, NULL), 4, other, 4);
 }
 
@@ -290,7 +290,7 @@ test_sizes (void)
                  &error, RLX_GRAPH_ERROR_SHAPE, "[3]|3 elements|4 values");
 }
 
-/* Each constructor passes on what is wrong with a shape or a type. */
+/* Each constructor reports an invalid shape or type. */
 static void
 test_bad_arguments (void)
 {
@@ -509,13 +509,13 @@ test_properties (void)
   g_assert_cmpuint (size, ==, 6);
   g_assert_true (bytes == rlx_tensor_get_bytes (tensor));
 
-  /* Nothing about a tensor can be set. */
+  /* A tensor has no writable properties. */
   specs = g_object_class_list_properties (G_OBJECT_GET_CLASS (tensor), &n_specs);
   g_assert_cmpuint (n_specs, ==, 6);
   for (guint i = 0; i < n_specs; i++)
     g_assert_cmphex (specs[i]->flags & G_PARAM_WRITABLE, ==, 0);
 
-  /* What a script gets that forgets the constructor. */
+  /* What a script gets if it omits the constructor. */
   g_assert_cmpint (rlx_tensor_get_data_type (bare), ==, RLX_DATA_TYPE_F32);
   g_assert_cmpint (rlx_tensor_get_n_elements (bare), ==, 0);
   g_assert_cmpuint (rlx_tensor_get_size (bare), ==, 0);
@@ -545,8 +545,8 @@ test_programmer_errors (void)
   g_test_assert_expected_messages ();
 }
 
-/* Runs with little address space: an element too many must be an error, not the
- * end of the process. */
+/* Runs with a small address space: running out of it must be an error, and not end the
+ * process. */
 static void
 test_memory_child (void)
 {
@@ -596,7 +596,7 @@ test_memory_child (void)
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_LIMIT);
   g_clear_error (&error);
 
-  /* And the tensor is still good. */
+  /* And the tensor is still valid. */
   g_assert_true (rlx_tensor_get_value (tensor, shape[0] - 1) == 0.0);
 }
 

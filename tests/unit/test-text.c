@@ -117,7 +117,7 @@ assert_round_trip (RlxGraph *graph)
   assert_same_ir (rlx_graph_peek_ir (graph, NULL), rlx_graph_peek_ir (again, NULL));
 }
 
-/* Something of everything. */
+/* Some of everything. */
 static RlxGraph *
 make_graph (gboolean with_data)
 {
@@ -207,7 +207,7 @@ test_round_trip (void)
   assert_round_trip (graph);
 }
 
-/* A constant of these bytes, as the text has it unless that is NULL, and back. */
+/* A round trip of a constant of these bytes; compares with @text unless that is NULL. */
 static void
 assert_data (RlxDataType  data_type,
              gsize        n_elements,
@@ -276,7 +276,7 @@ test_data (void)
   assert_data (RLX_DATA_TYPE_U8, 67, bytes,
                "base64:\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==\"");
 
-  /* Any bits at all, a few at a time so that they are listed, and all at once. */
+  /* Arbitrary bits, a few at a time so that they are listed, and all at once. */
   for (guint i = 0; i < 1000; i++)
     random[i] = g_rand_int (rand);
   for (guint i = 0; i < 1000; i += 50)
@@ -330,8 +330,7 @@ test_attribute_defaults (void)
   RlxNode *x = rlx_graph_input (graph, "x", RLX_DATA_TYPE_F32, SHAPE (2), &error);
   g_autofree RlxNode **nodes = NULL;
 
-  /* An empty list that was given stays one; a default that was given does not
-   * show. */
+  /* An explicit empty list is preserved; an explicit default is not shown. */
   rlx_slice_options_set_axes (options, NULL, 0);
   rlx_slice_options_set_steps (options, SHAPE (1));
   rlx_node_slice (x, SHAPE (0), SHAPE (1), options, &error);
@@ -426,7 +425,7 @@ test_read (void)
                "output \"z\" %3\n");
   assert_round_trip (graph);
 
-  /* It is a graph as any other. */
+  /* It is a graph like any other. */
   graph = (g_object_unref (graph), read_body ("%0 = input \"x\" f32[2]\n"));
   x = rlx_graph_lookup (graph, "x");
   rlx_graph_output (graph, "y", rlx_node_relu (x, &error), &error);
@@ -604,7 +603,7 @@ test_truncations (void)
 
   for (gsize i = 0; i < length; i++)
     {
-      /* A block of its own, so that reading beyond its end is found. */
+      /* A block of its own, so that reads beyond its end are detected. */
       g_autofree char *head = g_strndup (text, i);
 
       assert_error_or_graph (head);
@@ -647,12 +646,12 @@ test_mutations (void)
       n_good += read != NULL;
     }
 
-  /* Or the test would not test much. */
+  /* Otherwise the test would not test much. */
   g_assert_cmpuint (n_good, >, 50);
   g_assert_cmpuint (n_good, <, 5000);
 }
 
-/* Megabytes of one thing: an error, soon, and on little memory. */
+/* Megabytes of the same thing: an error, quickly and with little memory. */
 static void
 test_bombs (void)
 {
@@ -704,7 +703,7 @@ test_bombs (void)
         g_assert_no_error (error);
     }
 
-  /* Many short lists, whose reading must not depend on what comes after. */
+  /* Many short lists, whose parsing must not depend on what follows. */
   {
     g_autoptr (GError) error = NULL;
     g_autoptr (GString) text = g_string_new ("rlx 1\n");
@@ -717,7 +716,7 @@ test_bombs (void)
     g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, 50000);
   }
 
-  /* A second is plenty; what is quadratic takes hours. */
+  /* A second is plenty; anything quadratic takes hours. */
   g_assert_cmpint (g_get_monotonic_time () - start, <, 60 * G_USEC_PER_SEC);
 }
 

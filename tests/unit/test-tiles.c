@@ -128,8 +128,8 @@ check (const Case       *self,
   check_on (rlx_test_device (), self, row);
 }
 
-/* One beside every size at which rows, columns or steps are cut, and multiples of four,
- * which are read as vectors. */
+/* Sizes next to each one at which rows, columns or steps are split, and multiples of
+ * four, which are read as vectors. */
 static void
 test_edges (gconstpointer data)
 {
@@ -142,8 +142,8 @@ test_edges (gconstpointer data)
   if (rlx_test_device () == NULL)
     return;
   for (guint i = 0; i < G_N_ELEMENTS (sizes); i += rlx_test_is_thorough () ? 1 : 3)
-    /* f16 only differs in how vectors, or single numbers, are loaded. Two of the four ways in which operands can lie see
-     * every edge of both, and the next size has the other two. */
+    /* f16 only differs in how vectors, or scalars, are loaded. Two of the four layouts of the operands test every edge
+     * of both, and the next size tests the other two. */
     for (guint t = 0; t < (i % 4 == 2 ? 8 : 4); t++)
       {
         Case self = { t & 4 ? "f16" : "f32", 0, sizes[i][0], sizes[i][1], sizes[i][2], t & 1, t & 2, i / 2 % 2 };
@@ -155,7 +155,7 @@ test_edges (gconstpointer data)
       }
 }
 
-/* Stacks of matrices, which begin at multiples of four or not. */
+/* Stacks of matrices, at offsets that are multiples of four or not. */
 static void
 test_stacks (gconstpointer data)
 {
@@ -168,7 +168,7 @@ test_stacks (gconstpointer data)
     }
 }
 
-/* Sums that several workgroups share. */
+/* Sums split over several workgroups. */
 static void
 test_parts (gconstpointer data)
 {
@@ -181,7 +181,7 @@ test_parts (gconstpointer data)
     }
 }
 
-/* Without a calibration, by what is known of a device. */
+/* Without a calibration, according to known traits of the device. */
 static void
 test_traits (void)
 {
@@ -198,7 +198,7 @@ test_traits (void)
   } devices[] = {
     { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 256, 1024, 1024, 16, 32, 64 },
     { RLX_ADAPTER_TYPE_DISCRETE, 0x8086, "Intel(R) Arc(tm) A770 Graphics (DG2)", "xe-hpg", "matmul-tile", 256, 1024, 1024, 8, 32, 64 },
-    /* without subgroups nothing is known of its registers */
+    /* without subgroups nothing is known about its registers */
     { RLX_ADAPTER_TYPE_INTEGRATED, 0x8086, "Intel(R) Arc(tm) Graphics (LNL)", "xe-2lpg", "matmul-tile", 512, 1024, 1024, 0, 0, 140 },
     { RLX_ADAPTER_TYPE_DISCRETE, 0x1002, "AMD Radeon RX 7800 XT", "rdna-3", "matmul-tile", 64, 1024, 1024, 0, 0, 255 },
     /* half of each tile of 128 would be empty */
@@ -240,8 +240,8 @@ test_traits (void)
     }
 }
 
-/* Where the lanes of a subgroup share registers, a kernel asks for as few lanes as leave it enough, if the device lets
- * it; else it pays for a smaller tile. */
+/* If the lanes of a subgroup share registers, a kernel requests as few lanes as leave it enough registers, if the
+ * device allows that; otherwise a smaller tile is preferred. */
 static void
 test_sizes (void)
 {
@@ -289,8 +289,8 @@ test_sizes (void)
     }
 }
 
-/* No kernel that asks for a size of subgroups has more of them in a workgroup than the device, whose number is lowered here:
- * tiles, matrix units, attention and rows that a workgroup keeps. */
+/* No kernel that requests a subgroup size has more subgroups in a workgroup than the device allows, whose limit is lowered
+ * here: tiles, matrix units, attention and rows kept by a workgroup. */
 static void
 test_many_subgroups (void)
 {
@@ -340,7 +340,7 @@ test_many_subgroups (void)
   g_assert_cmpuint (n_sizes, >, 0);
 }
 
-/* Rows that subgroups share, on a device that stands in for one that has them: 8 · 2 sums a lane, or 4 · 4. */
+/* Rows shared by subgroups, on a device that poses as one that has them: 8 · 2 sums per lane, or 4 · 4. */
 static void
 test_rows (gconstpointer data)
 {
@@ -372,8 +372,8 @@ test_rows (gconstpointer data)
     check_on (device, &cases[i], RLX_PRODUCT_ROWS);
 }
 
-/* A device that stands in for a GPU also has graphs changed as for one: only there the first operand of a product with
- * many columns is read as it was before its transpose. */
+/* On a device that poses as a GPU, graphs are transformed as for one, too: only there the first operand of a product
+ * with many columns is read from before its transpose. */
 static void
 test_stand_in (void)
 {

@@ -64,18 +64,18 @@ test_bytes (void)
   g_assert_cmpstr (rlx_tuning_look_up (again, "a problem: number 3"), ==, "odd");
   g_assert_null (rlx_tuning_look_up (again, "a problem: number 7"));
 
-  /* a copy is by itself */
+  /* a copy is independent */
   copy = rlx_tuning_copy (again);
   rlx_tuning_set (copy, "a problem: number 3", NULL);
   g_assert_null (rlx_tuning_look_up (copy, "a problem: number 3"));
   g_assert_cmpuint (rlx_tuning_get_n_problems (copy), ==, 6);
   g_assert_cmpstr (rlx_tuning_look_up (again, "a problem: number 3"), ==, "odd");
 
-  /* what could not be read back is not kept */
+  /* what could not be read back is not stored */
   rlx_tuning_set (copy, text, "odd");
   g_assert_cmpuint (rlx_tuning_get_n_problems (copy), ==, 6);
 
-  /* cut off, except where that is a table without problems */
+  /* truncated, unless the rest is a table without problems */
   for (gsize i = 0; i < size; i++)
     {
       g_autoptr(GBytes) part = g_bytes_new (data, i);
@@ -215,7 +215,7 @@ can_choose (RlxDevice        *device,
   return g_str_equal (get_variant (executable), rlx_product_variants.variants[row].name);
 }
 
-/* What is stored is used by who tunes, and by nobody else. */
+/* Stored choices are used by those who tune, and by nobody else. */
 static void
 test_choice (void)
 {
@@ -245,7 +245,7 @@ test_choice (void)
           n_possible++;
         }
       g_assert_cmpstr (choose (device, graph, TRUE), ==, expected);
-      /* the same again, and with another table that came in between */
+      /* the same once more, and with another table in between */
       g_assert_cmpstr (choose (device, graph, TRUE), ==, expected);
       g_assert_cmpstr (choose (plain, graph, FALSE), ==, before);
       g_assert_cmpstr (choose (device, graph, FALSE), ==, before);
@@ -284,7 +284,7 @@ count_dispatches (RlxDevice *device)
   return counters.dispatches;
 }
 
-/* A file that is of no use is replaced; what was measured is the same for all. */
+/* An unusable file is replaced; measurements are shared by all. */
 static void
 test_measure (void)
 {
@@ -305,7 +305,7 @@ test_measure (void)
 
   first = multiply (device, graph);
   g_assert_cmpuint (rlx_adapter_count_tuned_problems (adapter), ==, 1);
-  /* Once is enough, here and in any other process. */
+  /* Measured once, here and in any other process. */
   before = count_dispatches (device);
   second = multiply (device, graph);
   g_assert_cmpuint (count_dispatches (device) - before, <=, 4);
@@ -318,7 +318,7 @@ test_measure (void)
   g_assert_cmpuint (rlx_adapter_count_tuned_problems (adapter), ==, 1);
 }
 
-/* What a variant that is wrong takes does not matter. */
+/* The time of an incorrect variant does not matter. */
 static void
 test_wrong (void)
 {
@@ -329,7 +329,7 @@ test_wrong (void)
   if (device == NULL)
     return;
   graph = make_graph ();
-  /* all but two, so that there are two that agree */
+  /* all but two, so that two of them agree */
   rlx_trial_set_test (RLX_FAMILY_PRODUCT, ALL_PRODUCTS & ~(1u << RLX_PRODUCT_TILES_64 | 1u << RLX_PRODUCT_DOT));
   choice = choose (device, graph, TRUE);
   g_assert_true (g_str_equal (choice, "tiles-64") || g_str_equal (choice, "dot"));
@@ -337,15 +337,15 @@ test_wrong (void)
   g_assert_cmpuint (rlx_adapter_count_tuned_problems (rlx_device_get_adapter (device)), ==, 1);
 }
 
-/* Operators of every family are measured, with the operands as they lie; what takes little
- * of the time, and what there is one kernel for, are not. */
+/* Operators of every family are measured, with the actual layout of the operands; those
+ * that take little time, or that have a single kernel, are not. */
 static void
 test_problems (void)
 {
   static const struct
   {
     const char *text;
-    const char *problem;   /* that it adds, or NULL */
+    const char *problem;   /* the added problem, or NULL */
   } cases[] = {
     { "%0 = input \"a\" f32[64, 96]\n%1 = input \"b\" f32[128, 64]\n%2 = matmul(%0, %1) {transpose_a = true, transpose_b = true}\noutput \"y\" %2\n",
       "product: 1 of [96, 64] · [64, 128], f32, transposed on the left, transposed on the right" },
@@ -357,7 +357,7 @@ test_problems (void)
       "product: 1 of [96, 64] · [64, 128], f32, a weight" },
     { "%0 = input \"x\" f32[40, 3000]\n%1 = softmax(%0) {axis = 1}\n%2 = exp(%1)\noutput \"y\" %2\n", "norm: softmax of 40 rows of 3000, f32" },
     { "%0 = input \"x\" f32[40, 3000]\n%1 = cumsum(%0) {axis = 1}\noutput \"y\" %1\n", "scan: 40 rows of 3000, f32" },
-    /* the same again */
+    /* the same once more */
     { "%0 = input \"x\" f32[40, 3000]\n%1 = cumsum(%0) {axis = 1}\n%2 = exp(%1)\noutput \"y\" %2\n", NULL },
     { "%0 = input \"a\" f32[40, 8]\n%1 = input \"b\" f32[8, 9]\n%2 = matmul(%0, %1)\n%3 = input \"x\" f32[16000000]\n%4 = exp(%3)\noutput \"y\" %2\noutput \"z\" %4\n", NULL },
     { "%0 = input \"x\" f32[4000]\n%1 = exp(%0)\noutput \"y\" %1\n", NULL },
@@ -408,7 +408,7 @@ test_cancel (void)
   g_assert_null (executable);
   g_assert_cmpuint (rlx_adapter_count_tuned_problems (rlx_device_get_adapter (device)), ==, 0);
 
-  /* Nothing is in the way of the next one. */
+  /* The next one is not blocked. */
   g_clear_object (&result);
   g_clear_error (&error);
   rlx_device_compile_async (device, graph, options, NULL, rlx_test_keep_result, &result);

@@ -12,7 +12,7 @@
 
 /* ---- checked arithmetic ------------------------------------------------- */
 
-/* What a function must do, worked out in 128 bits. */
+/* The required result, computed in 128 bits. */
 #define CHECK(call, exact, min, max, result)                        \
   G_STMT_START                                                      \
   {                                                                 \
@@ -50,8 +50,8 @@ test_checked_unsigned (void)
         CHECK (rlx_add_u64 (a, b, &u), (__int128) a + b, 0, G_MAXUINT64, u);
         CHECK (rlx_sub_u64 (a, b, &u), (__int128) a - b, 0, G_MAXUINT64, u);
 
-        /* The product of two large ones does not fit a signed number of 128
-         * bits, but is far beyond the limit anyway. */
+        /* The product of two large ones overflows a signed 128-bit number, but is far
+         * above the limit anyway. */
         if (product > G_MAXUINT64)
           product = (unsigned __int128) G_MAXUINT64 + 1;
         CHECK (rlx_mul_u64 (a, b, &u), (__int128) product, 0, G_MAXUINT64, u);
@@ -140,7 +140,7 @@ float_of (guint32 bits)
   return value;
 }
 
-/* The neighbour further from zero. */
+/* The neighbour that is further from zero. */
 static double
 away (double value)
 {
@@ -165,7 +165,7 @@ towards (double value)
   return value;
 }
 
-/* The value of a finite pattern, from the definition of the format. */
+/* The value of a finite bit pattern, by the definition of the format. */
 static double
 value_of (guint16 pattern,
           int     mantissa_bits,
@@ -219,7 +219,7 @@ test_half_patterns (void)
     }
 }
 
-/* Each point halfway between two neighbours, and the numbers next to it. */
+/* Each midpoint between two neighbours, and the numbers next to it. */
 static void
 test_half_rounding (void)
 {
@@ -230,7 +230,7 @@ test_half_rounding (void)
         guint16 high = (guint16) (low + 1);
         guint16 even = (low & 1) == 0 ? low : high;
         double a = value_of (low, 10, 5);
-        /* For the largest number the next step up is where infinity begins. */
+        /* For the largest number the next one is where infinity begins. */
         double b = i == 0x7bff ? (sign != 0 ? -65536.0 : 65536.0) : value_of (high, 10, 5);
         double middle = (a + b) / 2;
         float f = (float) middle;
@@ -240,7 +240,7 @@ test_half_rounding (void)
         g_assert_cmpuint (rlx_half_from_float (float_of (bits_of (f) + 1)), ==, high);
         g_assert_cmpuint (rlx_half_from_float (float_of (bits_of (f) - 1)), ==, low);
 
-        /* As floats these would all be the middle. */
+        /* As floats all of these would be the midpoint. */
         g_assert_cmpuint (rlx_half_from_double (middle), ==, even);
         g_assert_cmpuint (rlx_half_from_double (away (middle)), ==, high);
         g_assert_cmpuint (rlx_half_from_double (towards (middle)), ==, low);
@@ -282,7 +282,7 @@ test_half_extremes (void)
   g_assert_cmphex (rlx_half_from_double (1e300), ==, 0x7c00);
   g_assert_cmphex (rlx_half_from_double (-1e-320), ==, 0x8000);
 
-  /* A NaN whose payload is lost stays a NaN. */
+  /* A NaN that loses its payload is still a NaN. */
   g_assert_cmphex (rlx_half_from_float (float_of (0x7f800001)) & 0x7e00, ==, 0x7e00);
   g_assert_cmphex (rlx_half_from_float (float_of (0xff800001)) & 0xfe00, ==, 0xfe00);
 }
@@ -311,13 +311,13 @@ test_bfloat (void)
 
       g_assert_true (value == value_of (pattern, 7, 8));
 
-      /* Halfway to the next pattern, which for the largest one is infinity. */
+      /* Half-way to the next pattern, which for the largest one is infinity. */
       g_assert_cmphex (rlx_bfloat_from_float (float_of (i << 16 | 0x7fff)), ==, i);
       g_assert_cmphex (rlx_bfloat_from_float (float_of (i << 16 | 0x8000)), ==, i + (i & 1));
       g_assert_cmphex (rlx_bfloat_from_float (float_of (i << 16 | 0x8001)), ==, i + 1);
     }
 
-  /* The payload is all below the cut. */
+  /* All of the payload is truncated. */
   g_assert_cmphex (rlx_bfloat_from_float (float_of (0x7f800001)), ==, 0x7fc0);
   g_assert_cmphex (rlx_bfloat_from_float (float_of (0xffffffff)), ==, 0xffff);
 }
@@ -329,7 +329,7 @@ test_half_arrays (void)
   guint16 half[G_N_ELEMENTS (values) + 1] = { 0 };
   float back[G_N_ELEMENTS (values) + 1] = { 0 };
 
-  /* The last one must stay as it is. */
+  /* The last one must not be changed. */
   half[5] = 0x1234;
   back[5] = 42.0f;
 
@@ -417,7 +417,7 @@ test_debug_parse_long (void)
   g_assert_true (g_str_has_suffix (unknown, "x…”"));
 }
 
-/* Each key in the table is one that can be set, and each flag has a key. */
+/* Each key in the table can be set, and each flag has a key. */
 static void
 test_debug_help (void)
 {
@@ -458,7 +458,7 @@ get_flags_thread (gpointer data G_GNUC_UNUSED)
   return GUINT_TO_POINTER (rlx_debug_get_flags ());
 }
 
-/* What a child process does whose RLX_DEBUG the tests below set. */
+/* Runs in a child process, with RLX_DEBUG set by the tests below. */
 static void
 test_debug_child (void)
 {

@@ -18,7 +18,7 @@
 
 /* ---- the chooser --------------------------------------------------------------------- */
 
-/* What each row of a table of three answers. */
+/* The answers of each row of a table of three. */
 typedef struct
 {
   RlxFit fits[3];
@@ -72,14 +72,14 @@ test_pick (void)
     guint32 banned;
     int expected;
   } cases[] = {
-    /* the cheapest, and of those that cost the same, the first */
+    /* the cheapest, and the first among equals */
     { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 3, 1, 2 } }, 0, 1 },
     { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 2, 1, 1 } }, 0, 1 },
     { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 1, 0.99, 0.98 } }, 0, 0 },
     /* well before poorly, however cheap; poorly before nothing */
     { { { RLX_FIT_POORLY, RLX_FIT_WELL, RLX_FIT_WELL }, { 1, 9, 8 } }, 0, 2 },
     { { { RLX_FIT_POORLY, RLX_FIT_NO, RLX_FIT_POORLY }, { 2, 0, 1 } }, 0, 2 },
-    /* not what is banned, unless there is nothing else: then the last */
+    /* not a banned one, unless there is no other: then the last */
     { { { RLX_FIT_WELL, RLX_FIT_WELL, RLX_FIT_WELL }, { 1, 2, 3 } }, 1, 1 },
     { { { RLX_FIT_WELL, RLX_FIT_POORLY, RLX_FIT_NO }, { 1, 2, 3 } }, 1, 1 },
     { { { RLX_FIT_WELL, RLX_FIT_POORLY, RLX_FIT_NO }, { 1, 2, 3 } }, 7, 1 },
@@ -98,7 +98,7 @@ test_pick (void)
         {
           g_assert_cmpint (verdicts[j].fit, ==, cases[i].answers.fits[j]);
           g_assert_cmpint (verdicts[j].banned, ==, cases[i].banned >> j & 1);
-          /* how the weight lies is known of all that fit, and of none that cannot */
+          /* the layout of the weight is known for all that fit, and for no others */
           g_assert_cmpuint (verdicts[j].layout.width, ==, verdicts[j].fit != RLX_FIT_NO ? 8 * j : 0);
           g_assert_cmpint (verdicts[j].layout.order, ==, verdicts[j].layout.width > 0 ? RLX_WEIGHT_IN_PANELS : RLX_WEIGHT_AS_GIVEN);
         }
@@ -113,7 +113,7 @@ typedef struct
   guint row;
 } Case;
 
-/* Whether one of the steps is made by the row. */
+/* Whether one of the steps is computed by the row. */
 static gboolean
 is_used (const RlxPlan     *plan,
          const RlxVariants *table,
@@ -134,7 +134,7 @@ is_used (const RlxPlan     *plan,
   return FALSE;
 }
 
-/* Which of the devices that the tests run on this one stands in for. */
+/* The index of the device, among those of the tests, that this one poses as. */
 static guint
 get_place (void)
 {
@@ -176,8 +176,8 @@ run_call (RlxDevice       *device,
     }
 }
 
-/* Computes every @step-th call, from @first on, of those that the property test draws and the row is for: others would
- * be computed by another row, which has a test of its own. Gives the number of all that it is for. */
+/* Computes every @step-th call, from @first on, of the property test's calls that the row supports: others would be
+ * computed by another row, which has a test of its own. Returns the total number of supported calls. */
 static guint
 run_calls (const Case *self,
            guint       first,
@@ -218,7 +218,8 @@ run_calls (const Case *self,
   return n_used;
 }
 
-/* Every other call is computed on a CPU and on one GPU, and those between on the other GPU; one that is alone, on all. */
+/* Every other call is computed on a CPU and on one GPU, and those in between on the other GPU; a single one is computed
+ * on all. */
 static void
 test_row (gconstpointer data)
 {
@@ -233,8 +234,8 @@ test_row (gconstpointer data)
     run_calls (data, 0, 1);
 }
 
-/* Operators that have a table in common mostly have the kernels in common, too: of many, a third takes each row in
- * turn, another third on each device that this one stands in for. */
+/* Operators that share a table mostly share the kernels, too: of many, a third takes each row in turn, another
+ * third on each device that this one poses as. */
 static gboolean
 takes_row (const RlxOp *op,
            guint        row)

@@ -35,7 +35,7 @@ test_operands (void)
   check ("neg", "f16[70002]", NULL);
   check ("tanh", "f16[70003]", NULL);
   check ("add", "f32[257,273] f32[257,273]", NULL);
-  /* what does not lie in order is read one by one */
+  /* operands that are not contiguous are read one element at a time */
   check ("sub", "f32[257,273] f32[273]", NULL);
   check ("sub", "f32[257,1] f32[257,273]", NULL);
   check ("mul", "f16[3,101,77] f16[101,1]", NULL);
@@ -47,7 +47,8 @@ test_operands (void)
   check ("equal", "f32[70001] f32[70001]", NULL);
 }
 
-/* A chain whose steps can overwrite their operands, beside one that is read turned. */
+/* A chain whose steps can overwrite their operands, with another operand that is read
+ * transposed. */
 static void
 test_in_place (void)
 {

@@ -122,8 +122,8 @@ test_graphs (void)
     }
 }
 
-/* Each activation in turn is put where another one is that lives at the same
- * time; the plan as it was is right. */
+/* In turn, each activation is placed where another one is live at the same time; the
+ * original plan is valid. */
 static void
 test_plans (void)
 {
@@ -160,7 +160,7 @@ test_plans (void)
       }
   g_assert_cmpuint (n_found, >, 0);
 
-  /* outside of the buffer, and read before it is there */
+  /* outside the buffer, and read before it is written */
   for (guint i = 0; i < plan->slots->len; i++)
     {
       RlxSlot *slot = &g_array_index (plan->slots, RlxSlot, i);
@@ -179,7 +179,7 @@ test_plans (void)
   g_assert_true (rlx_plan_verify (plan, &error));
 }
 
-/* A compiler that is in order has nothing to say. */
+/* A correct compiler has nothing to report. */
 static void
 test_compile (void)
 {
@@ -215,12 +215,12 @@ lower_with_parameter (RlxLower        *lower,
     rlx_kernel_param_i32 (kernel, "distance", tried);
   else
     rlx_kernel_param_u32 (kernel, "distance", (guint64) tried);
-  /* The first is the one that is told. */
+  /* The first one is reported. */
   rlx_kernel_param_u32 (kernel, "another", G_MAXUINT64);
   return rlx_kernel_dispatch (kernel, 1, error);
 }
 
-/* Numbers that a graph leads to are refused with an error. */
+/* Invalid parameters caused by a graph are reported as errors. */
 static void
 test_parameters (void)
 {

@@ -108,7 +108,7 @@ test_async (Fixture      *fixture,
   g_assert_true (has_file (fixture, "plan.json") && has_file (fixture, "rlx.js") && has_file (fixture, "index.html"));
 }
 
-/* Values from a file, or a name that it does not have. */
+/* Values from a file, or a name that is not in it. */
 static void
 test_weights (Fixture      *fixture,
               gconstpointer data G_GNUC_UNUSED)
@@ -165,7 +165,7 @@ test_refused (Fixture      *fixture,
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_NOT_FOUND);
   g_clear_error (&error);
 
-  /* An example that is not one of the graph. */
+  /* An example that does not fit the graph. */
   rlx_web_export_set_check (fixture->export, &w, 1, &w, 1, 0);
   g_assert_false (rlx_web_export_write (fixture->export, fixture->folder, NULL, &error));
   g_assert_error (error, RLX_GRAPH_ERROR, RLX_GRAPH_ERROR_SHAPE);

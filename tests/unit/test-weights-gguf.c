@@ -12,8 +12,8 @@
 #include "ops/rlx-packed-private.h"
 #include "rlx-enum-types.h"
 
-/* Makes a file of words: "u8:", "u32:", "u64:" and "f32:" are numbers, "s:" is a string with its length in front, "pad:"
- * fills up to a multiple, "count:" is so many bytes that count up, and everything else is text. */
+/* Builds a file from words: "u8:", "u32:", "u64:" and "f32:" are numbers, "s:" is a string preceded by its length,
+ * "pad:" fills up to a multiple, "count:" is that many bytes that count up, and everything else is text. */
 static GBytes *
 make_file (const char *words)
 {
@@ -142,7 +142,7 @@ test_wrong (void)
     {
       g_autoptr(GBytes) file = make_file (files[i].words);
 
-      /* Without the magic nobody knows what it was meant to be. */
+      /* Without the magic the intended format is unknown. */
       if (i == 0)
         {
           g_autoptr(GError) error = NULL;
@@ -209,7 +209,7 @@ test_right (void)
   g_assert_cmpfloat (rlx_tensor_get_value (tensor, 5), ==, 69);
 }
 
-/* The version before says the same in the same way. */
+/* The previous version has the same layout. */
 static void
 test_version2 (void)
 {
@@ -251,7 +251,8 @@ start_file (guint64 n_tensors,
   return file;
 }
 
-/* Much of everything, wrong at the end: memory is bound by the bytes that are there. */
+/* Large counts of everything, with an error at the end: memory is limited by the size of
+ * the file. */
 static void
 test_many (void)
 {
@@ -294,7 +295,8 @@ test_many (void)
   rlx_test_check_refused (three, 0, &strings);
 }
 
-/* Strings that are no text, and so many that their places take one, two or four bytes. */
+/* Strings that are not valid text, and so many that their offsets take one, two or four
+ * bytes. */
 static void
 test_strings (void)
 {
@@ -333,7 +335,7 @@ test_strings (void)
     }
 }
 
-/* Every packed type, as its operators take it. */
+/* Every packed type, in the form that its operators take. */
 static void
 test_packed (void)
 {
@@ -381,7 +383,7 @@ test_packed (void)
   g_assert_cmpuint (n, ==, 27);
 }
 
-/* Dimensions of 0 are no mistake, and nothing is divided by them. */
+/* Dimensions of 0 are valid, and there is no division by them. */
 static void
 test_empty (void)
 {

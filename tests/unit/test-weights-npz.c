@@ -24,7 +24,7 @@ typedef struct
   gboolean deflated;
 } Member;
 
-/* Where its parts are. */
+/* The offsets of its parts. */
 typedef struct
 {
   gsize members[8];
@@ -53,7 +53,7 @@ deflate_bytes (GBytes *bytes)
   return g_bytes_new_take (out, room);
 }
 
-/* With @large, every number that can be in an extra field is. */
+/* With @large, every number that can be in an extra field is there. */
 static GByteArray *
 make_archive (const Member *members,
               gsize         n,
@@ -204,7 +204,7 @@ test_right (void)
       g_assert_cmpuint (rlx_weights_entry_get_offset (entry), >, layout.members[0]);
       g_assert_cmpuint (rlx_weights_entry_get_offset (entry), <, layout.members[1]);
 
-      /* What is no tensor has its bytes, in the order of the shape. */
+      /* Arrays that are not tensors have their bytes, in row-major order. */
       foreign = rlx_weights_lookup (weights, "d");
       g_assert_false (rlx_weights_entry_is_loadable (foreign));
       bytes = rlx_weights_load_bytes (weights, "d", NULL, &error);
@@ -234,7 +234,7 @@ test_empty (void)
   g_assert_no_error (error);
 }
 
-/* A single array, from memory, which has no name, and from a file. */
+/* A single array, from memory, where it has no name, and from a file. */
 static void
 test_npy (void)
 {
@@ -387,7 +387,7 @@ test_names (void)
   rlx_test_check_refused (file, 0, &two);
 }
 
-/* Every archive that ends too early. */
+/* Every truncated archive. */
 static void
 test_truncated (void)
 {
@@ -405,7 +405,7 @@ test_truncated (void)
     }
 }
 
-/* Bytes that are not what was put there: found when they are read, if not before. */
+/* Modified bytes are detected when they are read, if not before. */
 static void
 test_damaged (void)
 {
@@ -444,7 +444,7 @@ test_damaged (void)
     }
 }
 
-/* More, or less, comes out than the directory says. */
+/* More, or less, is inflated than the directory says. */
 static void
 test_inflated (void)
 {
@@ -471,7 +471,7 @@ test_inflated (void)
       rlx_test_check_refused (file, 0, &refusal);
     }
 
-  /* The array says it has an element more, and the directory agrees: there is none. */
+  /* The array claims another element, and the directory agrees, but it is not there. */
   {
     gsize n;
     guint8 *copy = g_memdup2 (g_bytes_get_data (short_by_one, &n), g_bytes_get_size (short_by_one));
@@ -492,7 +492,7 @@ test_inflated (void)
   }
 }
 
-/* Little that becomes much. */
+/* Little data that inflates to a lot. */
 static void
 test_bomb (void)
 {
@@ -508,7 +508,7 @@ test_bomb (void)
   g_autoptr(RlxWeights) weights = rlx_weights_new_from_bytes (good, &error), lying = NULL;
   guint64 claimed = GUINT64_TO_LE (G_GUINT64_CONSTANT (1) << 40);
 
-  /* A thousand times as much is allowed, up to a size. */
+  /* A factor of a thousand is allowed, up to a size. */
   g_assert_no_error (error);
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (weights)), ==, 1);
 
@@ -516,7 +516,7 @@ test_bomb (void)
   bad = g_bytes_new (file->data, file->len);
   rlx_test_check_refused (bad, g_bytes_get_size (bad), &limit);
 
-  /* The member goes on where its array ends: nothing is inflated beyond that. */
+  /* The member goes on after the end of its array: nothing is inflated beyond that. */
   claimed = GUINT64_TO_LE ((guint64) g_bytes_get_size (array) - 1000);
   memcpy (file->data + layout.entries[0] + RLX_ZIP_ENTRY_SIZE + 5 + 4, &claimed, 8);
   more = g_bytes_new (file->data, file->len);
@@ -525,7 +525,8 @@ test_bomb (void)
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED);
 }
 
-/* A hundred thousand members, wrong at the end: memory is bound by the bytes that are there. */
+/* A hundred thousand members, with an error at the end: memory is limited by the size of the
+ * file. */
 static void
 test_many (void)
 {

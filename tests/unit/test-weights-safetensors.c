@@ -148,7 +148,7 @@ test_lengths (void)
   rlx_test_check_refused (random, 0, &none);
 }
 
-/* Every file that ends too early. */
+/* Every truncated file. */
 static void
 test_truncated (void)
 {
@@ -163,7 +163,8 @@ test_truncated (void)
     }
 }
 
-/* Much of everything, wrong at the end: memory is bound by the bytes that are there. */
+/* Large counts of everything, with an error at the end: memory is limited by the size of
+ * the file. */
 static void
 test_many (void)
 {

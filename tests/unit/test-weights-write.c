@@ -50,7 +50,7 @@ test_safetensors (void)
       g_assert_cmpuint (rlx_weights_entry_get_offset (entry) % rlx_data_type_get_size (rlx_tensor_get_data_type (loaded)), ==, 0);
     }
 
-  /* What is refused leaves the file as it was. */
+  /* A rejected call leaves the file as it was. */
   g_assert_true (g_file_get_contents (path, &before, &size, NULL));
   g_assert_false (rlx_weights_write_safetensors (file, twice, tensors, 3, NULL, NULL, &error));
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
@@ -104,7 +104,7 @@ make_tensors (char      **names,
   for (guint i = 0; i < N_TYPES; i++)
     {
       RlxDataType data_type = (RlxDataType) i;
-      /* What all of them have. */
+      /* Values that all types can represent. */
       const gint64 *values = data_type > RLX_DATA_TYPE_U4 ? few : all;
       g_autoptr(GError) error = NULL;
 
@@ -147,7 +147,7 @@ test_npz (void)
           if (rlx_tensor_get_data_type (tensors[i]) < RLX_DATA_TYPE_I4)
             g_assert_true (rlx_tensor_equal (loaded, tensors[i]));
         }
-      /* The same tensors are the same bytes. */
+      /* The same tensors give the same bytes. */
       g_assert_true (g_file_get_contents (path, &first, &size, NULL));
       rlx_weights_write_npz (file, (const char *const *) names, tensors, N_TYPES, deflated, NULL, &error);
       g_assert_no_error (error);
@@ -216,7 +216,7 @@ test_gguf (void)
       g_assert_cmpuint (rlx_weights_entry_get_offset (entry) % 32, ==, 0);
     }
 
-  /* 0.5 is a float of 32 bits in the file, 0.1 one of 64. */
+  /* 0.5 is a 32-bit float in the file, 0.1 a 64-bit one. */
   g_assert_true (g_file_get_contents (path, &contents, &size, NULL));
   g_assert_nonnull (memmem (contents, size, "\1\0\0\0\0\0\0\0d\6\0\0\0\0\0\0\x3f", 17));
   g_assert_nonnull (memmem (contents, size, "\5\0\0\0\0\0\0\0exact\x0c\0\0\0", 17));
@@ -288,7 +288,7 @@ test_save (void)
       g_assert_cmpstr (b_text, ==, "[1, -2.5]");
       g_assert_cmpstr (l_text, ==, "[1]");
       g_assert_cmpstr (s_text, ==, "[2, -1]");
-      /* Wider only where it has to be. */
+      /* Wider only where necessary. */
       entry = rlx_weights_lookup (weights, "b");
       g_assert_cmpstr (rlx_weights_entry_get_type_name (entry), ==, format == RLX_WEIGHTS_FORMAT_NPZ ? "f32" : "bf16");
       g_variant_lookup (rlx_weights_get_metadata (weights), "format", "&s", &kept);
@@ -307,7 +307,7 @@ test_save (void)
       rlx_weights_save (array, file, (RlxWeightsFormat) i, FALSE, NULL, &error);
       if (i == RLX_WEIGHTS_FORMAT_GGUF)
         {
-          /* It has neither u16 nor u32. */
+          /* The format has neither u16 nor u32. */
           g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_DATA_TYPE);
           g_clear_error (&error);
           continue;
@@ -323,7 +323,7 @@ test_save (void)
       g_assert_cmpstr (text, ==, "[1, 3, 2, 4]");
     }
 
-  /* One array is one tensor. */
+  /* A single array is a single tensor. */
   {
     g_autofree char *path = g_build_filename (folder, "three.npy", NULL);
     g_autoptr(GFile) file = g_file_new_for_path (path);

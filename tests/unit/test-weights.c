@@ -60,7 +60,7 @@ test_entries (void)
   g_assert_cmpstr (text, ==, "a\"😀");
   g_assert_cmpuint (g_variant_n_children (metadata), ==, 2);
 
-  /* In the order of the file, and each only once. */
+  /* In file order, and each only once. */
   first = g_list_model_get_item (G_LIST_MODEL (weights), 0);
   again = rlx_weights_lookup (weights, "b");
   g_assert_true (first == again);
@@ -88,7 +88,7 @@ test_entries (void)
   g_assert_cmpfloat (rlx_weights_get_progress (weights), ==, 1);
 }
 
-/* Types that the library does not have. */
+/* Types that the library lacks. */
 static void
 test_types (void)
 {
@@ -215,7 +215,7 @@ test_files (void)
   g_assert_no_error (error);
   g_assert_true (rlx_tensor_equal (tensor, same));
 
-  /* Cut short while it is in use. */
+  /* Truncated while in use. */
   g_assert_cmpint (truncate (path, (off_t) g_bytes_get_size (bytes) - 1), ==, 0);
   g_assert_null (rlx_weights_load_tensor (weights, "x", NULL, &error));
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED);
@@ -231,7 +231,8 @@ test_files (void)
   rlx_test_remove_tree (folder);
 }
 
-/* A GFile that is no file of the system: read by a stream, in any order, or refused where that cannot be. */
+/* A GFile that is not a local file: read through a stream, in any order, or rejected if that is
+ * impossible. */
 static void
 test_streams (void)
 {
@@ -265,7 +266,7 @@ test_streams (void)
   close (ends[1]);
 }
 
-/* The descriptor is not needed any more once the call is back. */
+/* The descriptor is not needed after the call has returned. */
 static void
 test_open_fd_async (void)
 {
@@ -327,7 +328,7 @@ test_no_files (void)
       g_clear_error (&error);
     }
 
-  /* Zeros without end: nothing is allocated for them. */
+  /* A sparse file: nothing is allocated for its zeros. */
   fd = open (sparse, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   g_assert_cmpint (ftruncate (fd, (off_t) 1 << 40), ==, 0);
   close (fd);
@@ -335,7 +336,7 @@ test_no_files (void)
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_PARSE);
   g_clear_error (&error);
 
-  /* Root may read everything. */
+  /* Root can read everything. */
   g_assert_cmpint (chmod (sparse, 0), ==, 0);
   g_assert_null (open_path (folder, "sparse", &error));
   if (geteuid () != 0)
@@ -413,7 +414,7 @@ test_index (void)
 
       rlx_test_heap_start ();
       g_assert_null (open_path (folder, "wrong.json", &error));
-      /* Of two more files, there is nothing but their headers. */
+      /* Of two further files, only the headers are read. */
       rlx_test_check_message (error, strlen (wrong[i].text) + g_bytes_get_size (one) + g_bytes_get_size (two));
       if (error->domain != wrong[i].domain || error->code != wrong[i].code || strstr (error->message, wrong[i].words) == NULL)
         g_error ("%s: %s %d: %s", wrong[i].text, g_quark_to_string (error->domain), error->code, error->message);
@@ -432,7 +433,7 @@ test_index (void)
   g_assert_nonnull (strstr (error->message, "512"));
   g_clear_error (&error);
 
-  /* As many tensors as there is room for, and one of them is not where it should be. */
+  /* As many tensors as there is room for, one of which is in the wrong place. */
   g_string_assign (many, "{\"weight_map\":{");
   for (guint i = 0; i < 200000; i++)
     g_string_append_printf (many, "\"%x\":\"1.safetensors\",", i);
@@ -446,7 +447,7 @@ test_index (void)
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_NOT_FOUND);
   g_clear_error (&error);
 
-  /* As in the caches of downloads, where all names are links. */
+  /* As in download caches, where all names are links. */
   g_clear_pointer (&bytes, g_bytes_unref);
   text = "{\"weight_map\":{\"a\":\"l.safetensors\"}}";
   bytes = g_bytes_new_static (text, strlen (text));
@@ -580,7 +581,7 @@ test_parameters (void)
   g_assert_nonnull (strstr (error->message, "no parameter “v”"));
 }
 
-/* Bytes of bf16 for an operator that takes them as they are. */
+/* bf16 bytes for an operator that takes them unconverted. */
 static void
 test_packed_parameters (void)
 {
@@ -613,7 +614,7 @@ test_packed_parameters (void)
   "%5 = matmul(%0, %1)\n%6 = matmul(%5, %2) {transpose_b = true}\n" \
   "output \"y\" %6\noutput \"wide\" %3\noutput \"narrow\" %4\n"
 
-/* Whole numbers, in turn from @first on. */
+/* Consecutive integers starting with @first. */
 static GBytes *
 make_large_file (int first)
 {
@@ -652,7 +653,7 @@ make_row (void)
   return rlx_tensor_new_from_floats ((gint64[]) { 1, SIDE }, 2, values, SIDE, NULL);
 }
 
-/* With @others, runs @a and gives it these before the result is there. */
+/* With @others, runs @a and sets these before the result has arrived. */
 static void
 assert_same_outputs (RlxExecutable *a,
                      RlxWeights    *others,
@@ -681,7 +682,7 @@ assert_same_outputs (RlxExecutable *a,
     g_assert_true (rlx_tensor_equal (y[i], z[i]));
 }
 
-/* Gives an executable each of the tensors as a whole. */
+/* Sets each of the tensors as a whole. */
 static void
 set_whole (RlxExecutable *executable,
            RlxWeights    *weights)
@@ -706,8 +707,8 @@ set_whole (RlxExecutable *executable,
     g_object_unref (tensors[i]);
 }
 
-/* Large tensors go to the device in pieces: for the first time to where they belong, later by way of two buffers, when the runs
- * before have ended. */
+/* Large tensors are uploaded in chunks: the first time straight to their place, later through two buffers, after earlier runs
+ * have ended. */
 static void
 test_pieces (void)
 {
@@ -737,7 +738,7 @@ test_pieces (void)
   set_whole (expected, second);
   assert_same_outputs (executable, NULL, expected);
 
-  /* Cut short while it is in use: there is an error, and no value. */
+  /* Truncated while in use: there is an error, and no value. */
   g_clear_object (&executable);
   executable = compile (PIECES_GRAPH);
   g_assert_cmpint (truncate (path, (off_t) SIDE * SIDE * 4), ==, 0);
@@ -753,7 +754,7 @@ test_pieces (void)
   g_assert_no_error (error);
   assert_same_outputs (executable, NULL, expected);
 
-  /* The same where it has values that are replaced. */
+  /* The same if existing values are replaced. */
   g_assert_cmpint (truncate (other_path, (off_t) SIDE * SIDE * 4), ==, 0);
   g_assert_false (rlx_executable_set_parameters_from (executable, second, NULL, NULL, &error));
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED);
