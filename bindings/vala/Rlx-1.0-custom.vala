@@ -3,7 +3,7 @@
 
 namespace Rlx {
 	public sealed class Executable : GLib.Object {
-		// From the GIR vapigen takes the number of outputs for an int.
+		// vapigen would use int for the GIR's number of outputs.
 		[CCode (array_length_type = "gsize")]
 		public async Rlx.Tensor[] run_async ([CCode (array_length_cname = "n_inputs", array_length_pos = 1.5, array_length_type = "gsize")] Rlx.Tensor[] inputs, GLib.Cancellable? cancellable = null) throws GLib.Error;
 		[CCode (array_length_type = "gsize")]

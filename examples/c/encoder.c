@@ -18,7 +18,7 @@ static const gint64 sentences[N * LENGTH] = {
 };
 static const gint64 sentence_lengths[N] = { 4, 5, 7 };
 
-/* The same numbers in every language, of the size that a layer wants. */
+/* The same numbers in every language, scaled for a layer. */
 static RlxTensor *
 seeded (guint32       seed,
         const gint64 *shape)
@@ -34,7 +34,7 @@ seeded (guint32       seed,
   return rlx_tensor_new_from_floats (shape, 2, values, n, NULL);
 }
 
-/* h times a weight of its own. Where h is NULL after an error, so is the result: all calls pass NULL on. */
+/* h times a weight of its own. If h is NULL after an error, so is the result: all calls pass NULL on. */
 static RlxNode *
 times (RlxNode    *h,
        RlxGraph   *g,
@@ -98,7 +98,7 @@ build (GError **error)
     return NULL;
   for (guint i = 0; i < LAYERS; i++)
     h = add_layer (h, lengths, g, i, error);
-  /* The mean of the tokens that there are, of length 1. */
+  /* The mean of the actual tokens, normalised to length 1. */
   there = rlx_node_reshape (lengths, RLX_INT_ARRAY (N, 1), error);
   there = rlx_node_greater (there, rlx_graph_constant (g, count, error), error);
   there = rlx_node_reshape (rlx_node_cast (there, RLX_DATA_TYPE_F32, error), RLX_INT_ARRAY (N, LENGTH, 1), error);

@@ -33,7 +33,7 @@ main (int    argc,
   g_autoptr(RlxTensor) one = rlx_tensor_new_from_floats (RLX_INT_ARRAY (1, 3), RLX_FLOAT_ARRAY (1, 2, 3), NULL);
   g_autoptr(RlxTensor) two = rlx_tensor_new_from_floats (RLX_INT_ARRAY (2, 3), RLX_FLOAT_ARRAY (1, 2, 3, 3, 2, 1), NULL);
 
-  /* Of any size: the second batch is compiled for, too. */
+  /* Any size: it is compiled for the second batch, too. */
   if (session == NULL || !run (session, one, &error) || !run (session, two, &error))
     {
       g_printerr ("%s\n", error->message);

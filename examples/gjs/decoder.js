@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Continues a row of tokens by a decoder that keeps its keys and values on the device. The weights are seeded, not learned.
+// Continues a sequence of tokens with a decoder that keeps its keys and values on the device. The weights are seeded, not
+// learned.
 
 import Rlx from 'gi://Rlx?version=1.0';
 
 const [TOKENS, WIDTH, HEADS, KEY_HEADS, HEAD, LAYERS, CONTEXT] = [50, 32, 4, 2, 8, 2, 32];
 
-// The same numbers in every language, of the size that a layer wants.
+// The same numbers in every language, scaled for a layer.
 function seeded(seed, shape) {
     return Float32Array.from({length: shape.reduce((a, b) => a * b)}, () => {
         seed = (Math.imul(seed, 1103515245) + 12345) & 0x7fffffff;

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Compares sentences of several lengths by an encoder: how alike each two are, from -1 to 1. The weights are seeded, not
-// learned.
+// Compares sentences of several lengths with an encoder: the similarity of each two, from -1 to 1. The weights are
+// seeded, not learned.
 
 import Rlx from 'gi://Rlx?version=1.0';
 
 const [TOKENS, LENGTH, WIDTH, HEADS, LAYERS] = [100, 8, 32, 4, 2];
 const SENTENCES = [[5, 17, 42, 8], [5, 17, 42, 9, 3], [61, 2, 2, 77, 30, 12, 99]];
 
-// The same numbers in every language, of the size that a layer wants.
+// The same numbers in every language, scaled for a layer.
 function seeded(seed, shape) {
     return Float32Array.from({length: shape.reduce((a, b) => a * b)}, () => {
         seed = (Math.imul(seed, 1103515245) + 12345) & 0x7fffffff;
@@ -33,7 +33,7 @@ function layer(h, i) {
 let h = g.parameter('table', 'f32', [TOKENS, WIDTH]).gather(tokens, 0).add(g.parameter('positions', 'f32', [LENGTH, WIDTH]));
 for (let i = 0; i < LAYERS; i++)
     h = layer(h, i);
-// The mean of the tokens that there are, of length 1.
+// The mean of the actual tokens, normalised to length 1.
 const there = lengths.reshape(n, 1).greater([...Array(LENGTH).keys()]).cast('f32').reshape(n, LENGTH, 1);
 const sentences = h.mul(there).reduce_sum(1).lp_norm();
 g.output('alike', sentences.matmul(sentences, {transpose_b: true}));

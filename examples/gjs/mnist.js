@@ -40,14 +40,14 @@ function random() {
 
 const normal = () => Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
 
-// Pictures of 28 x 28 bytes, and what they show.
+// Pictures of 28 x 28 bytes, and their labels.
 function readDigits(name, most) {
     const [, pictures] = GLib.file_get_contents(`${settings.folder}/${name}-images-idx3-ubyte`);
     const [, labels] = GLib.file_get_contents(`${settings.folder}/${name}-labels-idx1-ubyte`);
     return {pictures: pictures.subarray(16), labels: labels.subarray(8, 8 + most)};
 }
 
-// Ten numbers for each picture, of which that of its digit is to be the largest.
+// Ten numbers for each picture, the largest of which should be that of its digit.
 function network(x, w) {
     const pool = {window: [2, 2], strides: [2, 2]};
     x = x.cast('f32').reshape(-1, 1, 28, 28).div(255);
@@ -62,7 +62,7 @@ function trainingGraph() {
     const rate = g.input('rate', 'f32', []);
     const w = {};
     for (const [name, shape] of Object.entries(SHAPES)) {
-        // Biases begin with 0, all else with numbers that keep the size of what goes through.
+        // Biases start at 0, weights with random numbers that preserve the scale of activations.
         const size = shape.reduce((a, b) => a * b), inputs = shape.length > 2 ? size / shape[0] : shape[0];
         const values = Float32Array.from({length: size}, () => shape.length > 1 ? normal() * Math.sqrt(2 / inputs) : 0);
         w[name] = g.state(name, Rlx.Tensor.fromTypedArray(values, shape));
@@ -80,7 +80,7 @@ function testGraph() {
     return g;
 }
 
-// All digits in another order each time; the steps become smaller, down to nothing at the end.
+// All digits, reshuffled for each epoch; the learning rate decreases to zero.
 function* batches({pictures, labels}) {
     const n = Math.floor(labels.length / settings.batch), order = Uint32Array.from(labels, (_, i) => i);
     for (let step = 0; step < settings.epochs * n; step++) {
@@ -101,7 +101,7 @@ function showProgress(step, loss, total) {
     }
 }
 
-// The losses above, on a logarithmic scale, and below digits that were misread: what they are, what was read.
+// The losses above, on a logarithmic scale, and below misread digits: their labels, and what was read.
 function draw(path, losses, {pictures, labels}, guesses) {
     const wrong = [...labels.keys()].filter(i => guesses[i] !== labels[i]).slice(0, 80);
     const surface = new cairo.ImageSurface(cairo.Format.RGB24, 576, 390);

@@ -8,5 +8,5 @@ import Rlx from 'gi://Rlx?version=1.0';
 
 const session = Rlx.Session.open(System.programArgs[0]);
 print(session.run({x: [[1, 2, 3]]}).y);
-// Of any size: the second batch is compiled for, too.
+// Any size: it is compiled for the second batch, too.
 print(session.run({x: [[1, 2, 3], [3, 2, 1]]}).y);

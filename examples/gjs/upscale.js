@@ -9,7 +9,7 @@ import GLib from 'gi://GLib';
 import Rlx from 'gi://Rlx?version=1.0';
 import {programArgs} from 'system';
 
-// The same numbers in every language, of the size that a layer wants.
+// The same numbers in every language, scaled for a layer.
 function seeded(seed, shape) {
     const size = shape.reduce((a, b) => a * b), inputs = size / shape[0];
     return Float32Array.from({length: size}, () => {

@@ -33,7 +33,7 @@ const button = new Gtk.Button({label: 'Run'});
 const box = new Gtk.Box({orientation: Gtk.Orientation.VERTICAL, spacing: 6});
 for (const child of [picture, bar, button])
     box.append(child);
-// Notifications come in the main loop of whoever started the run: this one.
+// Notifications are emitted in the main loop that the run was started from: this one.
 executable.bind_property('progress', bar, 'fraction', 0);
 
 let cancellable = null;

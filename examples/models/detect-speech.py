@@ -23,7 +23,7 @@ def read_sound(path):
 
 
 def probabilities(path, samples):
-    """For each frame of 32 ms, how likely it is speech."""
+    """For each frame of 32 ms, the probability of speech."""
     model = Rlx.Model.open(path)
     model.fix_input('sr', RATE)
     session = Rlx.Session.new(model, Rlx.Device.get_default(), None)

@@ -29,7 +29,7 @@ def read_weights(folder, manifest):
 
 
 def convert(folder, height, width):
-    """The graph of a model whose pictures have channels last."""
+    """The graph of a model, for pictures with channels last."""
     with open(os.path.join(folder, 'model.json'), encoding='utf-8') as stream:
         model = json.load(stream)
     weights = dict(read_weights(folder, model['weightsManifest']))

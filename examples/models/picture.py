@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Pictures as arrays [height, width, 3] of bytes, from and to PNG files of 8 bits that are not interlaced."""
+"""Pictures as arrays [height, width, 3] of bytes, from and to 8-bit PNG files without interlacing."""
 import struct
 import zlib
 
@@ -34,7 +34,7 @@ def read(path):
             corner = up
             left = row[x] = (row[x] + guess) & 255
         above = picture[y] = row
-    # Grey is three colours alike; how much shines through is left out.
+    # Grey becomes three equal colours; transparency is dropped.
     return picture[..., :3] if channels > 2 else picture[..., :1].repeat(3, -1)
 
 

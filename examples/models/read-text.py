@@ -33,7 +33,7 @@ def read(folder, session, pixels):
         letters = [None, *stream.read().rstrip('\n').split('\n'), ' ']
     scores = session(x=prepare(pixels))[0].numpy()[0]
     best = scores.argmax(-1)
-    # At most places there is no letter, and one that goes on for several places is one letter.
+    # Most positions have no letter, and a letter that is repeated in adjacent positions is a single one.
     first = (best != 0) & (best != np.concatenate([[0], best[:-1]]))
     return ''.join(letters[i] for i in best[first]).strip(), scores[first].max(-1).mean() if first.any() else 0
 

@@ -15,7 +15,7 @@ const load = path => GLib.file_get_contents(path)[1];
 function readSound(path) {
     const bytes = load(path);
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    // Four letters and a size stand before each part of the file; the samples are in the part “data”.
+    // Each part of the file starts with four letters and a size; the samples are in the part “data”.
     let at = 12;
     while (new TextDecoder().decode(bytes.subarray(at, at + 4)) !== 'data')
         at += 8 + view.getUint32(at + 4, true);
@@ -23,7 +23,7 @@ function readSound(path) {
     return samples.map((_, i) => view.getInt16(at + 8 + 2 * i, true) / 32768);
 }
 
-// They are in the program that the model was published with.
+// They are in the program that was published with the model.
 function readTokens(folder) {
     const [base64] = new TextDecoder().decode(load(`${folder}/moonshine.min.js`)).match(/PHVuaz4K[A-Za-z0-9+/=]+/);
     return new TextDecoder().decode(GLib.base64_decode(base64)).split('\n');
@@ -39,7 +39,7 @@ function* transcribe(folder, samples) {
     const path = `${folder}/model/tiny/quantized`;
     const device = Rlx.Device.get_default();
     const encoder = Rlx.Session.open(`${path}/encoder_model.onnx`, device);
-    // What it knows of earlier tokens and of the sound stays on the device.
+    // Its state for earlier tokens and the sound stays on the device.
     const decoder = Rlx.Session.open(`${path}/decoder_model_merged.onnx`, device);
     decoder.set_max_rows(LONGEST);
     decoder.add_states();

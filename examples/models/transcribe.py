@@ -27,7 +27,7 @@ def read_sound(path):
 
 
 def read_tokens(folder):
-    """They are in the program that the model was published with."""
+    """They are in the program that was published with the model."""
     with open(os.path.join(folder, 'moonshine.min.js'), encoding='utf-8') as stream:
         return base64.b64decode(re.search('PHVuaz4K[A-Za-z0-9+/=]+', stream.read())[0]).decode().split('\n')
 
@@ -42,13 +42,13 @@ class Moonshine:
         folder = os.path.join(folder, 'model/tiny/quantized')
         device = Rlx.Device.get_default()
         self.encoder = Rlx.Session.open(os.path.join(folder, 'encoder_model.onnx'), device)
-        # What it knows of earlier tokens and of the sound stays on the device.
+        # Its state for earlier tokens and the sound stays on the device.
         self.decoder = Rlx.Session.open(os.path.join(folder, 'decoder_model_merged.onnx'), device)
         self.decoder.set_max_rows(LONGEST)
         self.decoder.add_states()
 
     def transcribe(self, samples):
-        """Gives the ids of tokens, one after the other."""
+        """Yields the ids of tokens, one by one."""
         heard, = self.encoder(input_values=samples[None])
         self.decoder.reset_states()
         token = START

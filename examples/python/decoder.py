@@ -15,7 +15,7 @@ TOKENS, WIDTH, HEADS, KEY_HEADS, HEAD, LAYERS, CONTEXT = 50, 32, 4, 2, 8, 2, 32
 
 
 def seeded(seed, *shape):
-    """The same numbers in every language, of the size that a layer wants."""
+    """The same numbers in every language, scaled for a layer."""
     values = np.empty(np.prod(shape), np.float32)
     for i in range(values.size):
         seed = (seed * 1103515245 + 12345) % 2 ** 31

@@ -16,7 +16,7 @@ SENTENCES = [[5, 17, 42, 8], [5, 17, 42, 9, 3], [61, 2, 2, 77, 30, 12, 99]]
 
 
 def seeded(seed, *shape):
-    """The same numbers in every language, of the size that a layer wants."""
+    """The same numbers in every language, scaled for a layer."""
     values = np.empty(np.prod(shape), np.float32)
     for i in range(values.size):
         seed = (seed * 1103515245 + 12345) % 2 ** 31
@@ -44,7 +44,7 @@ def layer(h, i):
 h = g.parameter('table', 'f32', [TOKENS, WIDTH])[tokens] + g.parameter('positions', 'f32', [LENGTH, WIDTH])
 for i in range(LAYERS):
     h = layer(h, i)
-# The mean of the tokens that there are, of length 1.
+# The mean of the actual tokens, normalised to length 1.
 there = (lengths[:, None] > np.arange(LENGTH)).cast('f32')[:, :, None]
 sentences = (h * there).sum(axis=1).lp_norm()
 g.output('alike', sentences @ sentences.T)

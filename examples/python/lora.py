@@ -27,7 +27,7 @@ def adapter_shapes(name):
 
 
 def adapted(g, make):
-    """The weights of the network, some with a product of two adapters added, which make(name, shape) makes."""
+    """The weights of the network, some of them plus a product of two adapters that make(name, shape) creates."""
     w, adapters = {}, {}
     for name, shape in SHAPES.items():
         w[name] = g.parameter(name, 'f32', shape)
@@ -44,7 +44,7 @@ def training_graph(seed):
     x, labels, rate = g.input('x', 'u8', [BATCH, 28, 28]), g.input('labels', 'u8', [BATCH]), g.input('rate', 'f32', [])
 
     def make(name, shape):
-        # The product begins with 0, so that nothing changes at first.
+        # The product starts at 0, so that nothing changes at first.
         return g.state(name, np.zeros(shape, 'f') if name.endswith('.b') else random.normal(0, RANK ** -.5, shape).astype('f'))
 
     w, adapters = adapted(g, make)

@@ -20,7 +20,7 @@ from gi.repository import Rlx
 
 TEST_BATCH, RATE = 1000, 3e-3
 SHAPES = {'filter1': (8, 1, 5, 5), 'bias1': (8,), 'filter2': (16, 8, 5, 5), 'bias2': (16,), 'dense': (256, 10), 'bias3': (10,)}
-# What the labels in the picture are drawn with: rows of three bits.
+# Bitmaps of the labels in the picture: rows of three bits.
 GLYPHS = ['75557', '26227', '71747', '71717', '55711', '74717', '74757', '71111', '75757', '75717']
 
 
@@ -30,13 +30,13 @@ def find_folder():
 
 
 def read_digits(folder, name):
-    """Pictures of 28 x 28 bytes, and what they show."""
+    """Pictures of 28 x 28 bytes, and their labels."""
     pictures = np.fromfile(os.path.join(folder, f'{name}-images-idx3-ubyte'), np.uint8)[16:].reshape(-1, 28, 28)
     return pictures, np.fromfile(os.path.join(folder, f'{name}-labels-idx1-ubyte'), np.uint8)[8:]
 
 
 def network(x, w):
-    """Ten numbers for each picture, of which that of its digit is to be the largest."""
+    """Ten numbers for each picture, the largest of which should be that of its digit."""
     x = x.cast('f32').reshape([-1, 1, 28, 28]) / 255
     x = x.conv(w['filter1'], w['bias1']).relu().max_pool(window=[2, 2], strides=[2, 2])
     x = x.conv(w['filter2'], w['bias2']).relu().max_pool(window=[2, 2], strides=[2, 2])
@@ -49,7 +49,7 @@ def compile_training(device, batch, seed):
     x, labels, rate = g.input('x', 'u8', [batch, 28, 28]), g.input('labels', 'u8', [batch]), g.input('rate', 'f32', [])
     w = {}
     for name, shape in SHAPES.items():
-        # Biases begin with 0, all else with numbers that keep the size of what goes through.
+        # Biases start at 0, weights with random numbers that preserve the scale of activations.
         size = (2 / np.prod(shape[1:] if len(shape) > 2 else shape[:1])) ** .5 if len(shape) > 1 else 0
         w[name] = g.state(name, random.normal(0, 1, shape).astype('f') * np.float32(size))
     loss = network(x, w).softmax_cross_entropy(labels)
@@ -66,7 +66,7 @@ def compile_test(device):
 
 
 def batches(pictures, labels, size, epochs, seed):
-    """All digits in another order each time; the steps become smaller, down to nothing at the end."""
+    """All digits, reshuffled for each epoch; the learning rate decreases to zero."""
     random = np.random.default_rng(seed)
     n = len(labels) // size
     for step in range(epochs * n):
@@ -91,14 +91,14 @@ def put_glyph(canvas, digit, row, column, shade):
 
 
 def draw(path, losses, pictures, guesses, labels):
-    """The losses above, on a logarithmic scale, and below digits that were misread: what they are, what was read."""
+    """The losses above, on a logarithmic scale, and below misread digits: their labels, and what was read."""
     wrong = np.flatnonzero(guesses != labels)[:80]
     width, height, cell = 16 * 36, 160, 46
     canvas = np.full((height + 5 * cell, width), 255, np.uint8)
     for level in 1, .1, .01:
         canvas[round(height * .2 - height * .25 * np.log10(level)), :] = 220
     if len(losses):
-        # The mean of what falls into a column.
+        # The mean of the losses in a column.
         columns = np.array([np.mean(part) for part in np.array_split(losses, min(width, len(losses)))])
         rows = np.clip(height * .2 - height * .25 * np.log10(np.maximum(columns, 1e-9)), 0, height - 2).astype(int)
         for x in range(width):

@@ -11,5 +11,5 @@ from gi.repository import Rlx
 
 session = Rlx.Session.open(sys.argv[1])
 print(session(x=[[1, 2, 3]]).y.to_string())
-# Of any size: the second batch is compiled for, too.
+# Any size: it is compiled for the second batch, too.
 print(session(x=[[1, 2, 3], [3, 2, 1]]).y.to_string())

@@ -20,27 +20,27 @@ BINS = 80
 
 
 def read_sound(path):
-    """Samples from -1 to 1, the channels' mean, and how many there are in a second."""
+    """Samples from -1 to 1, averaged over the channels, and the sample rate."""
     with wave.open(path) as stream:
         rate, width, channels = stream.getframerate(), stream.getsampwidth(), stream.getnchannels()
         data = stream.readframes(stream.getnframes())
     if width not in (1, 2, 4):
         sys.exit(f'{path}: samples of {8 * width} bits')
-    # Bytes are unsigned, others are not.
+    # Bytes are unsigned, other samples are signed.
     samples = np.frombuffer(data, {1: np.uint8, 2: '<i2', 4: '<i4'}[width]).astype(np.float32)
     samples = samples / 128 - 1 if width == 1 else samples / 2 ** (8 * width - 1)
     return samples.reshape(-1, channels).mean(1, dtype=np.float32), rate
 
 
 def make_sound(rate, seconds):
-    """A tone that rises, with two of its harmonics."""
+    """A rising tone, with two of its harmonics."""
     time = np.arange(int(rate * seconds)) / rate
     phase = 2 * np.pi * (200 * time + 300 * time ** 2 / seconds)
     return sum(np.sin(k * phase) / (3 * k) for k in (1, 2, 4)).astype(np.float32)
 
 
 def write_picture(path, grey):
-    """A PNG, row by row, each behind a byte that says how it was filtered: it was not."""
+    """A PNG, row by row, each after a byte for its filter: none."""
     def chunk(kind, data):
         return struct.pack('>I', len(data)) + kind + data + struct.pack('>I', zlib.crc32(kind + data))
 

@@ -15,7 +15,7 @@ from gi.repository import Rlx
 
 
 def seeded(seed, *shape):
-    """The same numbers in every language, of the size that a layer wants."""
+    """The same numbers in every language, scaled for a layer."""
     values = np.empty(np.prod(shape), np.float32)
     for i in range(values.size):
         seed = (seed * 1103515245 + 12345) % 2 ** 31

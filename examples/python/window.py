@@ -38,7 +38,7 @@ class Window(Gtk.Window):
         for child in self.picture, self.bar, self.button:
             box.append(child)
         self.set_child(box)
-        # Notifications come in the main loop of whoever started the run: this one.
+        # Notifications are emitted in the main loop that the run was started from: this one.
         executable.bind_property('progress', self.bar, 'fraction')
 
     def clicked(self, button):

@@ -13,7 +13,7 @@ const int WIDTH = 32;
 const int HEADS = 4;
 const int LAYERS = 2;
 
-// The same numbers in every language, of the size that a layer wants.
+// The same numbers in every language, scaled for a layer.
 Rlx.Tensor seeded (uint32 seed, int64[] shape) throws Error {
     var values = new float[shape[0] * shape[1]];
     for (var i = 0; i < values.length; i++) {
@@ -47,7 +47,7 @@ async void compare () throws Error {
     Rlx.Node h = table.gather (tokens, 0).add (g.parameter ("positions", Rlx.DataType.F32, { LENGTH, WIDTH }));
     for (var i = 0; i < LAYERS; i++)
         h = layer (h, lengths, i);
-    // The mean of the tokens that there are, of length 1.
+    // The mean of the actual tokens, normalised to length 1.
     var count = g.constant (new Rlx.Tensor.from_ints (Rlx.DataType.I32, { LENGTH }, { 0, 1, 2, 3, 4, 5, 6, 7 }));
     var there = lengths.reshape ({ N, 1 }).greater (count).cast (Rlx.DataType.F32).reshape ({ N, LENGTH, 1 });
     var sentences = h.mul (there).reduce_sum ({ 1 }).lp_norm ();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Trains the network of digits.rlx on digits that it draws itself: strokes of a pen, bent at random.
+"""Trains the network of digits.rlx on digits that it draws itself: randomly bent pen strokes.
 
 Usage: train.py WEIGHTS.npz"""
 import sys
@@ -12,7 +12,7 @@ SIZE, BOX, HIDDEN, SAMPLES, EPOCHS, BATCH = 28, 20, 96, 6000, 20, 64
 
 
 def arc(x, y, rx, ry, begin, end, n=10):
-    """Of an ellipse, in degrees; 0 is to the right, 90 down."""
+    """An arc of an ellipse, in degrees; 0 is to the right, 90 down."""
     angles = np.radians(np.linspace(begin, end, n))
     return [(x + rx * np.cos(a), y + ry * np.sin(a)) for a in angles]
 
@@ -33,7 +33,7 @@ DIGITS = [
 
 
 def draw(digit, random):
-    """A picture as the page makes it: the strokes fill a box of 20 x 20 in the middle, in one direction at least."""
+    """A picture as the page makes it: the strokes fill a centred box of 20 x 20 in at least one direction."""
     ways = DIGITS[digit]
     strokes = ways[random.integers(len(ways))]
     turn, lean, narrow = random.normal(0, .12), random.normal(0, .15), random.uniform(.55, 1.1)
