@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is exported is what is declared is what is documented; the headers stand for themselves.
+"""What is exported, declared and documented is the same; every header compiles on its own.
 
 Usage: test-api.py LIBRARY GIR BUILD_ROOT SOURCE_ROOT"""
 import ctypes
@@ -24,9 +24,9 @@ tree = xml.parse(gir_path).getroot()
 namespace = tree.find('core:namespace', ns)
 callables = [item for tag in ('function', 'method', 'constructor') for item in namespace.iter(core + tag)
              if item.get(c + 'identifier')]
-# Where there is something to say: an error domain is described with its codes, and what moved to a type is there twice.
+# If they need documentation: an error domain is described with its codes, and functions that moved to a type are listed twice.
 described = [item for item in callables if not item.get(c + 'identifier').endswith('_error_quark') and not item.get('moved-to')]
-# What stands in front of declarations is for headers.
+# Macros before declarations are for headers only.
 public = [item for item in namespace if not re.match('RLX_(DEPRECATED|UNAVAILABLE)_', item.get(c + 'identifier') or '')]
 in_gir = {item.get(c + 'identifier') for item in callables}
 in_gir |= {item.get(glib + 'get-type') for item in namespace if item.get(glib + 'get-type')}
@@ -38,12 +38,12 @@ def all_exported():
 
 
 def exported():
-    """But for what the overrides alone need, which is in a typelib of its own."""
+    """Except for what only the overrides need, which is in a typelib of its own."""
     return {name for name in all_exported() if not name.startswith('rlx_private_')}
 
 
 def installed_headers():
-    """Path in the tree: the name it is included by."""
+    """Path in the tree: the name used in #include."""
     with open(os.path.join(build, 'meson-info', 'intro-installed.json'), encoding='utf-8') as file:
         plan = json.load(file)
     return {path: 'rlx-wgpu/' + os.path.basename(path) for path, target in plan.items() if target.endswith('.h')}
@@ -70,7 +70,7 @@ def exported_is_introspected():
 
 @tap.test
 def addresses_are_private():
-    """A script that can make a pointer of a number can crash."""
+    """A script that can turn a number into a pointer can crash."""
     bad = {name_of(item) for item in callables for value in item.iter()
            if value.tag in (core + 'parameter', core + 'return-value') and value.get('name') != 'user_data'
            and value.find('core:type', ns) is not None
@@ -95,7 +95,7 @@ def exported_is_declared():
 
 
 def described_abi():
-    """What programs are compiled against, a line each: functions as C declares them, and the values of enumerations."""
+    """What programs are compiled against, one per line: functions as declared in C, and the values of enumerations."""
     text = compile_text('#include <rlx-wgpu/rlx-wgpu.h>\n', '-E', '-P').stdout
     functions = re.findall(r'\bextern\s+([^;{}()]*?\brlx_\w+\s*\([^;{}]*?\))\s*(?:__attribute__[^;]*)?;', text)
     values = [f'{kind.get(c + "type")}: {member.get(c + "identifier")} = {member.get("value")}'
@@ -116,7 +116,7 @@ def function_names(lines):
 
 @tap.test
 def the_abi_is_the_stored_one():
-    """A line that is gone or another one breaks programs. RLX_UPDATE_ABI=1 stores what there is."""
+    """A removed or changed line breaks programs. RLX_UPDATE_ABI=1 stores the current ones."""
     lines = described_abi()
     tap.equal(function_names(lines), exported(), 'what is declared')
     if os.environ.get('RLX_UPDATE_ABI'):
@@ -130,7 +130,7 @@ def the_abi_is_the_stored_one():
 
 
 def stub(lines):
-    """A library with that ABI and nothing in it."""
+    """A library with that ABI and no code."""
     functions = [line for line in lines if '(' in line]
     enumerations = {}
     for line in lines:
@@ -152,7 +152,7 @@ def stub(lines):
 
 @tap.test
 def abidiff_finds_no_difference():
-    """That the library is what its headers say, as far as debugging information tells."""
+    """That the library matches its headers, as far as debugging information tells."""
     if shutil.which('abidiff') is None:
         tap.skip('there is no abidiff')
     if '.debug_info' not in tap.run(['readelf', '-SW', library], status=0).stdout:
@@ -161,7 +161,7 @@ def abidiff_finds_no_difference():
     command = ['abidiff', '--suppressions', private]
     done = tap.run([*command, stub(stored_abi()), library])
     tap.equal(done.returncode, 0, f'abidiff says {done.stdout[-2000:]!r} and its status')
-    # And it would find one.
+    # And it would find a difference.
     other = [line.replace('gint64 axis', 'int axis') if 'rlx_node_softmax ' in line else line for line in stored_abi()]
     said = tap.run([*command, stub(other), library]).stdout
     tap.contains(said, '0 Removed, 1 Changed', 'what abidiff says of an int instead of a gint64')
@@ -187,7 +187,7 @@ def parameters_and_results_are_documented():
 
 @tap.test
 def what_can_be_cancelled_can_be_asynchronous():
-    """Who may want to end a wait may not want to wait at all."""
+    """Functions that can be cancelled may take long, so they also need an asynchronous version."""
     bad = set()
     for item in callables:
         waits = any(kind.get('name') == 'Gio.Cancellable' for kind in item.iter(core + 'type'))
@@ -199,7 +199,7 @@ def what_can_be_cancelled_can_be_asynchronous():
 
 @tap.test
 def getters_give_nothing_away():
-    """What is the caller's is made by dup_, to_, new_ or another verb."""
+    """Functions that return ownership are called dup_, to_, new_ or another verb."""
     bad = set()
     for item in callables:
         result = item.find('core:return-value', ns)
@@ -210,7 +210,7 @@ def getters_give_nothing_away():
 
 @tap.test
 def dictionaries_are_owned():
-    """No floating references, which only C knows: in a GIR they look as if somebody else kept the value."""
+    """No floating references, which only C understands: in a GIR they look as if the caller did not own the value."""
     bad = set()
     for item in callables:
         result = item.find('core:return-value', ns)
@@ -256,7 +256,7 @@ def everything_says_since_when():
 
 @tap.test
 def warnings_of_the_scanner_are_fatal():
-    """The very command that makes the GIR fails when one source has an annotation that makes no sense."""
+    """The very command that creates the GIR fails if a source has an invalid annotation."""
     commands = tap.run(['ninja', '-C', build, '-t', 'commands', 'rlx-wgpu/Rlx-1.0.gir'], status=0).stdout.splitlines()
     command = shlex.split(commands[-1])
     output = command.index('--output') + 1
@@ -339,7 +339,7 @@ def versions_at_run_time():
         numbers = [int(number) for number in json.load(file)['version'].split('.')]
     loaded = ctypes.CDLL(library)
     tap.equal([getattr(loaded, f'rlx_get_{which}_version')() for which in ('major', 'minor', 'micro')], numbers, 'the version')
-    # Another major version is another library, so only what is below may differ.
+    # Another major version is another library, so only the lower parts may differ.
     for delta, expected in ([0, 0, 0], 1), ([0, -1, 9], 1), ([0, 1, 0], 0), ([0, 0, 1], 0), ([1, 0, 0], 0), ([-1, 0, 0], 0):
         asked = [number + change for number, change in zip(numbers, delta)]
         tap.equal(loaded.rlx_check_version(*(ctypes.c_uint(number) for number in asked)), expected, f'for {asked}')
@@ -365,7 +365,7 @@ def programs_choose_what_they_are_warned_of():
 
 @tap.test
 def headers_say_since_when():
-    """The same as the documentation."""
+    """They agree with the documentation."""
     declared = {}
     for path in installed_headers():
         with open(path, encoding='utf-8') as file:
@@ -392,7 +392,7 @@ def the_library_is_hardened():
 
 @tap.test
 def only_one_room_knows_webgpu():
-    """Everything else must be able to do without Dawn's headers."""
+    """Everything else must compile without Dawn's headers."""
     bad = set()
     for path in glob.glob(os.path.join(source, 'rlx-wgpu', '**', '*.[ch]'), recursive=True):
         with open(path, encoding='utf-8') as file:
@@ -402,14 +402,15 @@ def only_one_room_knows_webgpu():
     tap.none(bad, 'includes webgpu.h')
 
 
-# What makes errors, and what their texts may not have: names of C. Systems have fork() and exec(), too.
+# Calls that create errors, and what their texts must not contain: C names. fork() and exec() are names
+# of the system.
 TEXT = r'"(?:[^"\\]|\\.)*"'
 MAKES_ERROR = re.compile(r'\b\w*(?:error|fail|refuse|invalid|complain)\w* \(')
 NAME_OF_C = re.compile(r'\brlx_[a-z]|\bRlx[A-Z]|\bRLX_[A-Z_]+_[A-Z]+_|\b(?!fork|exec)\w+ ?\(\)')
 
 
 def find_names_of_c(text):
-    """The texts in calls that make errors which have some."""
+    """The texts with C names in calls that create errors."""
     text = re.sub(r'/\*.*?\*/', '', text, flags=re.S)
     found = []
     for match in MAKES_ERROR.finditer(text):
@@ -425,7 +426,7 @@ def find_names_of_c(text):
 
 @tap.test
 def messages_name_no_functions():
-    """They are read by people who write Python or JavaScript, too."""
+    """They are also read by people who write Python or JavaScript."""
     samples = {'g_set_error (error, A, B, "call rlx_graph_output() first (%s)", f ("x)"));': 1, 'fail (self, "an RlxTensor");': 1,
                'fail ("x", "a run() later");': 1, 'g_set_error (error, A, B, "made by fork() (%u)", n); puts ("rlx_x ()");': 0,
                '/* fail ("rlx_x") */ fail ("RLX_DEBUG");': 0}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Installs into a temporary folder, looks what is there, and uses it from there.
+"""Installs into a temporary folder, checks the files, and uses the library from there.
 
 Usage: test-install.py BUILD_ROOT SOURCE_ROOT"""
 import glob
@@ -61,19 +61,19 @@ main (void)
 
 
 def pkg_config(*arguments):
-    """The file says where it is itself, so that this works wherever the tree was moved to."""
+    """The file determines its prefix by its own location, so that this works wherever the tree was moved."""
     if not options['pkgconfig.relocatable']:
         tap.skip('configured without pkgconfig.relocatable, the default of new build directories')
     return shlex.split(tap.run(['pkg-config', *arguments, 'rlx-wgpu-1.0'], env=running, status=0).stdout)
 
 
-# What installing told to set, and nothing else.
+# The variables that the installation said to set, and no others.
 running = {}
 
 
 @tap.test
 def install():
-    # What finds the uninstalled library would hide that the installed one is not found.
+    # Variables that lead to the uninstalled library would hide that the installed one is not found.
     unset = dict.fromkeys(('GI_TYPELIB_PATH', 'GJS_PATH', 'PYGI_OVERRIDES_PATH', 'LD_LIBRARY_PATH', 'PKG_CONFIG_PATH', 'XDG_DATA_DIRS'))
     done = tap.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir', root], env=unset, status=0)
     told = [line for line in done.stdout.splitlines() if line.startswith('  export ')]
@@ -110,7 +110,7 @@ def everything_is_there():
     if options['documentation']:
         wanted += ['share/man/man1/rlx.1', 'share/doc/rlx-wgpu-1.0/index.html']
     missing = {name for name in wanted if not os.path.exists(below(name))}
-    # where Python looks for modules is Python's own decision
+    # Python itself decides where it looks for modules
     for name in '__init__.py', 'running.py', 'functions.json':
         if not glob.glob(f'{root}/**/gi/overrides/Rlx/{name}', recursive=True):
             missing.add(f'gi/overrides/Rlx/{name}')
@@ -149,13 +149,13 @@ def nothing_knows_where_it_was_built():
                 continue
             with open(path, 'rb') as file:
                 data = file.read()
-            # debug information names sources; a package has it apart
+            # debugging information names sources; packages split it off
             if data.startswith(b'\x7fELF'):
                 stripped = tap.path('stripped')
                 tap.run(['strip', '-o', stripped, path], status=0)
                 with open(stripped, 'rb') as file:
                     data = file.read()
-            # assertions carry the file's name as the compiler was given it, which Meson makes relative
+            # assertions contain the file name as given to the compiler, which Meson makes relative
             if build.encode() in data or source.encode() + b'/' in data or root.encode() in data:
                 known.add(path[len(root):])
     tap.none(known, 'knows a path of this machine')
@@ -174,7 +174,7 @@ def links_of_the_library():
 
 @tap.test
 def headers_are_complete():
-    """The program sees nothing of the source, so a header that is missing, or includes a private one, shows."""
+    """The program does not see the sources, so headers that are missing or include a private one are detected."""
     text = '#include <rlx-wgpu/rlx-wgpu.h>\n'
     done = tap.run([*cc, '-xc', '-', '-fsyntax-only', '-Wall', '-Wextra', '-Werror', *pkg_config('--cflags')], stdin=text, status=0)
     tap.equal(done.stderr, '', 'what the compiler says')
@@ -252,7 +252,7 @@ def a_program_in_javascript():
     tap.equal(tap.run(['gjs', '-m', code], status=0, env=running).stdout, '[4, 5, 0, 0]\n', 'the result')
 
 
-# As root in a system of which /usr/local is empty, and /etc, where ldconfig keeps what it found, a copy.
+# As root in a system with an empty /usr/local, and a copy of /etc, where ldconfig keeps its cache.
 AS_ROOT = '''
 set -e
 mount -t tmpfs tmpfs /usr/local
@@ -271,7 +271,7 @@ cc -Wall -Werror "$5" -o "$1/program" $(pkg-config --cflags --libs rlx-wgpu-1.0)
 
 @tap.test
 def below_usr_local():
-    """What README says: `meson install`, then what it tells to do, and everything is found."""
+    """As in README: `meson install`, then the commands it prints, and everything is found."""
     if prefix != '/usr/local':
         tap.skip(f'the prefix is {prefix}')
     user = [] if os.geteuid() == 0 else ['--user', '--map-root-user']

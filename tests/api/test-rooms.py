@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The folders of the library stand on each other in one order, and what depends on the system is in one file.
+"""The folders of the library depend on each other in one order only, and system-dependent code is in one
+file.
 
 Usage: test-rooms.py SOURCE_ROOT"""
 import os
@@ -11,23 +12,23 @@ import tap
 
 library = os.path.join(os.path.abspath(sys.argv[1]), 'rlx-wgpu')
 
-# A file includes headers of its own folder and of those before it. '' is the library's own, with the public classes;
-# formats/, import/ and text/ add methods to these.
+# A file includes headers of its own folder and of earlier ones. '' is the library's main folder, with the public
+# classes; formats/, import/ and text/ add methods to these.
 ROOMS = ['util', 'target', 'gpu', 'ir', 'ops', 'passes', 'plan', '', 'formats', 'import', 'text', 'export']
 
-# What all rooms speak of, though it lies with the public classes. These include nothing but each other.
+# Used in all folders, although they are with the public classes. These include nothing but each other.
 WORDS = {'rlx-types.h', 'rlx-tensor.h', 'rlx-tensor-private.h', 'rlx-version-macros.h', 'rlx-enum-types.h'}
 
-# What the generator makes of the op table lies in the build; it belongs to these rooms.
+# Generated from the op table into the build folder; they belong to these folders.
 GENERATED = {'rlx-op-vocabulary-private.h': 'ops', 'rlx-op-options.h': '', 'rlx-op-methods.h': ''}
 
-# Every system has these.
+# Available on every system.
 STANDARD = {'math.h', 'stdatomic.h', 'stdbool.h', 'stdio.h', 'stdlib.h', 'string.h', 'glib.h', 'gio/gio.h',
             'sysprof-capture.h', 'zlib.h'}
 
 
 def list_files():
-    """Path below the library's folder: what it includes, with what is between quotes resolved where it is a file."""
+    """Path below the library's folder: what it includes, where names in quotes are resolved if they are files."""
     paths = [os.path.relpath(os.path.join(folder, name), library) for folder, _, names in os.walk(library)
              for name in names if name.endswith(('.c', '.h'))]
     files = {}
@@ -85,7 +86,7 @@ def systems_differ_in_one_file():
 
 @tap.test
 def messages_name_no_functions():
-    """They are read by people who write Python or JavaScript, too."""
+    """They are also read by people who write Python or JavaScript."""
     found = set()
     for path in files:
         with open(os.path.join(library, path), encoding='utf-8') as file:

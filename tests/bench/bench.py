@@ -42,7 +42,7 @@ ORT_VERSION = '1.30.0'
 # --- Contenders -------------------------------------------------------------------------------------------------------
 
 class Program(Contender):
-    """One of the programs here, which have the same arguments."""
+    """One of our own programs, which share their arguments."""
 
     program = None
 
@@ -97,7 +97,7 @@ class OnnxRuntime(Contender):
         self.modules = install_ort()
 
     def takes(self, workload):
-        # It has a fast transform for the first only; those of other lengths take seconds.
+        # It only has a fast transform for the former; other lengths take seconds.
         if workload['family'] == 'fft' and (self.provider, workload['size'][1]) not in (('webgpu', 512), ('webgpu', 1000)):
             return False
         return workload['kind'] not in ('compile', 'chain', 'apply', 'web') and (workload['family'] == 'model' or onnx_model.has_model(workload))
@@ -115,9 +115,9 @@ class OnnxRuntime(Contender):
 
 
 def install_ort():
-    """Installs ONNX Runtime for Node.js into the user's cache, once; returns where."""
+    """Installs ONNX Runtime for Node.js into the user's cache, once; returns its folder."""
     try:
-        # The package has the libraries of all systems.
+        # The package has the libraries for all systems.
         return npm.install(ORT, ORT_VERSION, [f'bin/napi-v6/{other}' for other in ('darwin', 'win32')])
     except npm.Failure as error:
         raise Failure(str(error)) from error
@@ -133,23 +133,23 @@ def read_floats(path):
 
 
 def largest_error(expected, got):
-    """How far two lists are apart; infinitely if one has what is no number, or another length."""
+    """The largest difference between two lists; infinity if one contains NaN, or the lengths differ."""
     if len(expected) != len(got):
         return float('inf')
     errors = array.array('d', map(abs, map(operator.sub, got, expected)))
-    # max() may pass over what is no number, a sum cannot
+    # max() may ignore NaN, a sum does not
     return max(errors, default=0.0) if sum(errors) < float('inf') else float('inf')
 
 
 class Measurement:
-    """One workload by one contender."""
+    """A workload run by a contender."""
 
     def __init__(self, workload, contender):
         self.workload, self.contender = workload, contender
         self.times, self.extra, self.accepted, self.error, self.failure = [], {}, set(), 0.0, None
 
     def add(self, result):
-        """Notes what a process has told beside the time."""
+        """Records what a process reported besides the time."""
         result.pop('runs', None)
         result.pop('result', None)
         for name, value in result.items():
@@ -159,7 +159,7 @@ class Measurement:
         return self.workload['f16_sums_tolerance' if self.contender.f16_sums and 'f16_sums_tolerance' in self.workload else 'tolerance']
 
     def check(self, path):
-        """Compares a result with what it should be."""
+        """Compares a result with the expected one."""
         with open(path, 'rb') as file:
             digest = hashlib.sha256(file.read()).digest()
         if digest in self.accepted:
@@ -213,7 +213,7 @@ class Bench:
                 print(f'skipped {peer.name}: {failure}', flush=True)
 
     def make_data(self, workload):
-        """Has the numbers made. What another version of the program has made is of no use."""
+        """Has the data generated. That of other versions of the program is useless."""
         if workload['family'] == 'model':
             os.makedirs(self.data, exist_ok=True)
             models_bench.prepare(workload, self, install_ort())
@@ -262,10 +262,10 @@ class Bench:
             self.skipped.append(f'{workload["name"]}: {failure}')
             return
         measurements = [Measurement(workload, contender) for contender in self.contenders if contender.takes(workload)]
-        # Those that start from caches need something in these.
+        # Those that start with caches need them filled.
         rounds = range(-1 if workload['kind'] not in ('run', 'stay') and not workload['cold'] else 0, self.processes)
         for i in rounds:
-            # nobody is always the one after the one who leaves the processor hot
+            # no contender always follows the same one, which may leave the processor hot
             for j in range(len(measurements)):
                 measurement = measurements[(i + j) % len(measurements)]
                 if measurement.failure:

@@ -12,7 +12,7 @@ LEFT, RIGHT, TOP, BAR, GAP, WIDTH = 180, 110, 56, 12, 10, 900
 
 
 def _scale(rows):
-    """The powers of ten that the axis begins and ends with."""
+    """The powers of ten at both ends of the axis."""
     low = min(row['min_ms'] for row in rows)
     high = max(row['max_ms'] for row in rows)
     low, high = math.floor(math.log10(max(low, 1e-6))), math.ceil(math.log10(max(high, 1e-6)))
@@ -20,7 +20,7 @@ def _scale(rows):
 
 
 def _number(value):
-    """With three digits, but not as a power of ten."""
+    """With three digits, but not in scientific notation."""
     return f'{value:.{max(0, 2 - math.floor(math.log10(value)))}f}' if value > 0 else '0'
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What all who take part in a comparison have in common."""
+"""What all contenders have in common."""
 
 import json
 import os
@@ -14,7 +14,7 @@ PROCESS_TIMEOUT = 900
 
 
 class Failure(Exception):
-    """A contender could not do something; the text says why."""
+    """A contender failed; the text says why."""
 
 
 class NoAdapter(Failure):
@@ -22,17 +22,17 @@ class NoAdapter(Failure):
 
 
 class Contender:
-    """Who does the work. A process of theirs prints JSON with the time in ms. Before that it may tell when it has its first
-    result, for a clock that runs since before its start."""
+    """Does the work. A process prints JSON with the time in ms. Before that it may announce its first result, for a clock
+    that was started before the process."""
 
-    # Whether it adds up f16 in f16.
+    # Whether it accumulates f16 in f16.
     f16_sums = False
 
     def __init__(self, name, bench):
         self.name, self.bench = name, bench
 
     def prepare(self):
-        """Sees to what it needs; fails with the reason if that cannot be had."""
+        """Provides what it needs; fails with the reason if that is not possible."""
 
     def takes(self, workload):
         raise NotImplementedError
@@ -41,7 +41,7 @@ class Contender:
         raise NotImplementedError
 
     def start(self, workload, output, cache):
-        """Runs one process; returns what it has printed."""
+        """Runs a process; returns what it has printed."""
         env = dict(os.environ, XDG_CACHE_HOME=cache)
         started, last = None, ''
         begin = time.monotonic()

@@ -13,7 +13,7 @@
 
 /* ---- transforms -------------------------------------------------------------------- */
 
-/* The first prime factor at a time; roots has all n of them, @stride of which are between those of this length. */
+/* Splits off the first prime factor; roots contains all n roots of unity, of which every @stride-th is one of this length. */
 static void
 transform (const double *x,
            gsize         step,
@@ -201,7 +201,7 @@ compare (const void *a,
   return x < y ? -1 : x > y;
 }
 
-/* The least k, in order. */
+/* The smallest k, in order. */
 static void
 select_least (double *values,
               gsize   n,

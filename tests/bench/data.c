@@ -22,7 +22,7 @@
 
 /* ---- numbers ------------------------------------------------------------------- */
 
-/* The n-th of a sequence of random numbers: no state, so that order does not matter. */
+/* The n-th of a sequence of random numbers: stateless, so that order does not matter. */
 static guint64
 random_bits (guint64 seed,
              guint64 n)
@@ -47,7 +47,7 @@ make_seed (const char *file,
   return seed;
 }
 
-/* Of numbers between -2 and 2, rounded to nearest even. */
+/* For numbers between -2 and 2, rounded to nearest even. */
 static guint16
 half_from_double (double value)
 {
@@ -69,8 +69,8 @@ double_from_half (guint16 bits)
   return bits & 0x8000 ? -value : value;
 }
 
-/* Blocks of GGUF's q4_k: two halves, by which scales and offsets are multiplied; of 8 groups of 32 numbers those, with 6
- * bits each; numbers of 4 bits. What is subtracted centres the numbers. */
+/* Blocks of GGUF's q4_k: two halves, which scale the scales and offsets; 6-bit scales and offsets of 8 groups of 32
+ * numbers; 4-bit numbers. The offsets centre the numbers. */
 static void
 fill_q4_k (const BenchTensor *tensor,
            guint64            seed,
@@ -101,7 +101,7 @@ unpack_q4_k (const guint8 *from,
 
       for (gsize j = 0; j < BENCH_Q4_K_NUMBERS; j++)
         {
-          /* Of the last four groups the low bits are together, and the high ones above those of the first four. */
+          /* The last four groups have their low bits together, and the high ones above those of the first four. */
           gsize group = j / 32;
           int a = group < 4 ? six[group] & 63 : (six[group + 4] & 15) | six[group - 4] >> 6 << 4;
           int b = group < 4 ? six[group + 4] & 63 : six[group + 4] >> 4 | six[group] >> 6 << 4;
@@ -127,7 +127,7 @@ fill (const BenchTensor *tensor,
     }
   for (gsize i = 0; i < n; i++)
     {
-      /* 24 bits, so that a float holds all of them */
+      /* 24 bits, all of which fit into a float */
       double value = tensor->low + (double) (random_bits (seed, i) >> 40) / 16777216.0 * (tensor->high - tensor->low);
 
       if (tensor->type == BENCH_I32)
@@ -165,7 +165,7 @@ find_data (const Data *self,
   return self->files[tensor->role] + tensor->offset;
 }
 
-/* Puts the weights of three projections side by side. */
+/* Concatenates the weights of three projections. */
 static void
 fill_derived (Data        *self,
               BenchTensor *tensor)
@@ -185,7 +185,7 @@ fill_derived (Data        *self,
     }
 }
 
-/* Maps the file with the tensors of this role, and makes it, unless it is there. */
+/* Maps the file with the tensors of this role, which is created if it does not exist. */
 static gboolean
 open_file (Data       *self,
            BenchRole   role,
@@ -386,7 +386,7 @@ gelu (double x)
   return x * 0.5 * erfc (-x * M_SQRT1_2);
 }
 
-/* One row is one query of one head. Strides are in elements. */
+/* A row is a query of a head. Strides are in elements. */
 typedef struct
 {
   const double *q, *k, *v;
@@ -520,7 +520,7 @@ transpose (const double *x,
   return y;
 }
 
-/* 3 × 3 with a border of zeros. */
+/* 3 × 3 with zero padding. */
 static double *
 convolve (const double *x,
           const double *filter,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Measures how the cost of an encoder grows with its batch, sequence, width and depth, and what memory it takes.
+"""Measures how the cost of an encoder grows with its batch, sequence, width and depth, and how much memory it takes.
 
-Needs the bindings of Python, with NumPy. The cost is the processor time of a run, of all threads together, so it makes
-sense for adapters that are CPUs. Each process measures every size; a figure is the median over the processes of the
-median over the runs in each. Lines are fitted to relative errors: the smallest size counts as much as the largest.
+Needs the Python bindings, with NumPy. The cost is the processor time of a run, summed over all threads, so it is
+meaningful for adapters that are CPUs. Each process measures every size; a number is the median over the processes of
+the median over the runs in each. Lines are fitted to relative errors: the smallest size counts as much as the largest.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from gi.repository import Rlx  # noqa: E402
 
 HEAD = 64
 BASE = {'batch': 1, 'sequence': 128, 'width': 256, 'layers': 2}
-# As workloads.c has them: width, heads, hidden, layers, vocabulary.
+# As in workloads.c: width, heads, hidden, layers, vocabulary.
 NETWORKS = {'minilm': (384, 12, 1536, 6, 30522), 'bert-base': (768, 12, 3072, 12, 30522)}
 
 
@@ -51,7 +51,7 @@ class Builder:
         batch, sequence, width = shape
         split = [self.linear(x, width, width).reshape([batch, sequence, heads, width // heads]).transpose([0, 2, 1, 3])
                  for _ in range(3)]
-        # Without attention the three projections must still be needed.
+        # Without attention the three projections must still be used.
         y = split[0].attention(split[1], split[2]) if attention else split[0] + split[1] + split[2]
         y = self.linear(y.transpose([0, 2, 1, 3]).reshape(list(shape)), width, width)
         x = self.norm(x + y, width)
@@ -92,7 +92,7 @@ def encoder(**changes):
     return lambda: make_encoder(**(BASE | changes))
 
 
-# What grows, its sizes, what to build, and the powers that theory says the cost is made of.
+# The dimension that grows, its sizes, what to build, and the exponents of the terms of the cost in theory.
 CURVES = {
     'batch': ((1, 2, 4, 8), lambda n: encoder(batch=n), (0, 1)),
     'depth': ((1, 2, 4, 8, 12), lambda n: encoder(layers=n), (0, 1)),
@@ -112,7 +112,7 @@ def prepare(device, built):
 
 
 def measure(device, sizes, make, rounds):
-    """The sizes take turns, so that what else the machine does hits all of them."""
+    """The sizes are interleaved, so that other load on the machine affects all of them."""
     runs = [prepare(device, make(n)()) for n in sizes]
     times = [[] for _ in runs]
     for _ in range(rounds):

@@ -19,7 +19,7 @@
 /* ---- matrices --------------------------------------------------------------------- */
 
 #ifdef HAVE_OPENBLAS
-/* Those of f16 are made f32 first: OpenBLAS has no such numbers. */
+/* f16 weights are converted to f32 first: OpenBLAS does not support f16. */
 static float *
 load (GArray              *tensors,
       const BenchWorkload *workload,
@@ -145,7 +145,7 @@ main (int   argc,
   g_autoptr(GError) error = NULL;
   const BenchWorkload *workload;
 
-  /* which contenders it can be */
+  /* the contenders that are available */
   if (argc == 2 && g_str_equal (argv[1], "--list"))
     {
 #ifdef HAVE_OPENBLAS

@@ -20,10 +20,10 @@
 typedef struct
 {
   RlxSession *session;
-  GPtrArray *names;     /* of inputs, with a NULL at the end */
+  GPtrArray *names;     /* of inputs, NULL-terminated */
   GPtrArray *inputs;
-  GPtrArray *others;    /* the same again: a tensor is not uploaded twice */
-  gsize result;         /* its place among the outputs */
+  GPtrArray *others;    /* copies of them: a tensor is not uploaded twice */
+  gsize result;         /* its index among the outputs */
 } Bench;
 
 static GPtrArray *

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Workloads of model files: those that `./dev models` fetches, and exports that what `./dev peers` fetches makes.
+"""Workloads of model files: those fetched by `./dev models`, and exports made with what `./dev peers` fetches.
 
-What ONNX Runtime's CPU provider gives stands for the result, so that these take part with --peers only.
+The reference is the result of ONNX Runtime's CPU provider, so these take part with --peers only.
 """
 import json
 import os
@@ -17,14 +17,14 @@ sys.path[:0] = [os.path.join(os.path.dirname(FOLDER), name) for name in ('tools'
 import models
 import peers
 
-# Rounding, as tests/models and tests/exports derive it, of results up to 1; up to 6 for BERT and for what tells classes apart.
+# Rounding, as derived in tests/models and tests/exports, of results up to 1; up to 6 for BERT and for classifiers.
 FLOAT, LARGE = 4.2e-4, 2.4e-4
-# Levels of 8 bits: where the last bit of an f32 decides, another program takes another, and layer for layer others follow. Of
-# 131,616 elements up to 7.5 a few are off by more than 1 (tests/exports/test-exports.py); the work is the same.
+# 8-bit levels: if the last bit of an f32 decides, another program gets another level, and more follow in each layer. Of
+# 131,616 elements up to 7.5 a few are off by more than 1 (tests/exports/test-exports.py); the amount of work is the same.
 LEVELS = 3
-# What goes into the last product of MobileNetV2 are 1,280 levels of 0.0020, and a row of its weights has a norm of up to 1.06. If
-# rounding decides each of them otherwise, one up or one down, a result is off by 0.0021 in the mean square, and five times that
-# is beyond what happens among 1,000. ONNX Runtime's CPU provider is off from itself by 0.0024 when it does not fuse.
+# The operands of MobileNetV2's last product are 1,280 levels of 0.0020, and a row of its weights has a norm of up to 1.06. If
+# rounding moves each level up or down by one, the error of a result has a root mean square of 0.0021, and five times that is
+# more than occurs among 1,000. ONNX Runtime's CPU provider differs from itself by 0.0024 if it does not fuse.
 LAST_LEVELS = 5 * 0.0021
 
 
@@ -50,7 +50,7 @@ def _sound():
     return {'input_values': samples[None].astype(np.float32) / 32768}
 
 
-# Name: the model and the file in it, or None for an export; inputs; the output; tolerance; what it is.
+# Name: the model and the file in it, or None for an export; inputs; the output; tolerance; description.
 MODELS = {
     'silero-vad': ('silero-vad', 'silero_vad_v6.onnx', _silero, 'output', FLOAT, 'Silero VAD v6, 36 ms of sound'),
     'ppocr-rec': ('ppocr', 'ch_PP-OCRv4_rec_infer.onnx', lambda: {'x': _random(1, 3, 48, 320)}, 'softmax_11.tmp_0', FLOAT,
@@ -129,7 +129,7 @@ def ort_command(workload, bench, modules, provider, output, seconds):
 
 
 class RlxModel(Contender):
-    """This library on a file."""
+    """This library with a model file."""
 
     def takes(self, workload):
         return workload['family'] == 'model'

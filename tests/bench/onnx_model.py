@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the workloads as ONNX models, for those who run these.
+"""Writes the workloads as ONNX models, for contenders that run these.
 
-A model is a protobuf message; here is just as much of that format as it takes. Constants stay in the files that all
-contenders share (“external data”). Networks are written as the usual tools leave them after fusing: with the contributed
-operators for attention, for a sum with its layer norm and for GELU, of which both providers of ONNX Runtime have kernels.
+A model is a protobuf message; this implements just as much of the format as is needed. Constants stay in the files that
+all contenders share (“external data”). Networks are written as the usual tools leave them after fusing: with the
+contributed operators for attention, for a sum with its layer norm and for GELU, for which both providers of ONNX Runtime
+have kernels.
 """
 
 import os
@@ -139,7 +140,7 @@ def _encoder(graph):
 
 
 def _attend(graph, q, k, v, width, output=None):
-    """Attention by steps; the axes of k are swapped already."""
+    """Attention in separate steps; k is already transposed."""
     scores = graph.add('Mul', [graph.add('MatMul', [q, k]), graph.number('scale', width ** -0.5)])
     return graph.add('MatMul', [graph.add('Softmax', [scores], axis=-1), v], output)
 
@@ -149,7 +150,7 @@ def _attention(graph):
     if not graph.fused_attention and queries > 1:
         _attend(graph, 'q', graph.add('Transpose', ['k'], perm=[0, 1, 3, 2]), 'v', width, ['y'])
         return
-    # This operator wants [batch, sequence, heads · width], and takes key and value also as [batch, heads, …].
+    # This operator wants [batch, sequence, heads · width], and also takes key and value as [batch, heads, …].
     flat = graph.integers('flat', [1, queries, heads * width])
     split = graph.integers('split', [1, queries, heads, width])
     q = graph.add('Reshape', [graph.add('Transpose', ['q'], perm=[0, 2, 1, 3]), flat])
@@ -195,9 +196,9 @@ def has_model(workload):
 
 
 def write_model(workload, folder, provider):
-    """Writes the model into the folder where its data is; returns its path."""
-    # ONNX Runtime 1.30's fused attention for several queries gives wrong results on WebGPU with a driver that uses the CPU.
-    # There it gets the steps one by one.
+    """Writes the model into the folder with its data; returns its path."""
+    # ONNX Runtime 1.30's fused attention for several queries gives wrong results on WebGPU with a driver that uses the CPU,
+    # so it gets separate steps there.
     graph = _Graph(workload, fused_attention=provider == 'cpu')
     _BUILDERS[workload['family']](graph)
     path = os.path.join(folder, f'{workload["data"]}.{provider}.onnx')

@@ -13,7 +13,7 @@ import path from 'node:path';
 
 const { modules, provider, folder, model, workload, seconds, output } = JSON.parse(process.argv[2]);
 
-// Its binding knows f16 as bits only, though newer Node.js has a type for it.
+// Its binding only accepts f16 as bits, although newer versions of Node.js have a type for it.
 delete globalThis.Float16Array;
 
 function read(tensor) {
@@ -70,7 +70,7 @@ if (workload.kind === 'run' || workload.kind === 'stay') {
   while (goOn()) {
     const before = performance.now();
     const y = await run();
-    // The numbers must be here, not on a device.
+    // The result must have been read back.
     if (y.data.length === 0)
       throw new Error('no result');
     times.push(performance.now() - before);

@@ -17,7 +17,7 @@
 
 #include "workloads.h"
 
-/* Exit status when there is nothing to run on: as for tests that are skipped. */
+/* Exit status if there is no adapter, as for skipped tests. */
 #define NO_ADAPTER 77
 #define CHAIN 100
 
@@ -51,7 +51,7 @@ load (Bench             *self,
   return rlx_tensor_new_from_bytes (data_type (tensor), tensor->shape, tensor->n_dims, bytes, &self->error);
 }
 
-/* The input or constant of this name. A chain of nodes may go on after an error. */
+/* The input or constant of this name. A chain of nodes may continue after an error. */
 static RlxNode *
 leaf (Bench      *self,
       const char *name)
@@ -127,7 +127,7 @@ add (Bench   *self,
   return self->error ? NULL : rlx_node_add (x, y, &self->error);
 }
 
-/* Without any of its further operands. */
+/* Without any of the optional operands. */
 static RlxNode *
 attend (Bench   *self,
         RlxNode *q,
@@ -209,7 +209,7 @@ make_filters (Bench *self)
   return rlx_tensor_new_mel_filters (RLX_MEL_SCALE_SLANEY, self->workload->size[1], 400, 16000, 0, 8000, TRUE, &self->error);
 }
 
-/* An operator whose operands are the inputs, as far as they have names. */
+/* An operator whose operands are the inputs, as far as they are named. */
 static RlxNode *
 call (Bench      *self,
       const char *op,
@@ -353,7 +353,7 @@ make_inputs (Bench         *self,
   return g_steal_pointer (&inputs);
 }
 
-/* From numbers in memory to numbers in memory. */
+/* From host memory to host memory. */
 static RlxTensor *
 run (RlxExecutable *executable,
      GPtrArray     *inputs,
@@ -367,7 +367,7 @@ run (RlxExecutable *executable,
   return outputs ? outputs[0] : NULL;
 }
 
-/* Several runs in a row of what is on the device, and what it takes until the last result is in memory. */
+/* Several runs in sequence with data on the device, until the last result has been read back. */
 static gboolean
 measure_stay (Bench         *self,
               RlxExecutable *executable,
@@ -403,7 +403,7 @@ measure_stay (Bench         *self,
   return TRUE;
 }
 
-/* Doubles its numbers @n times: on the device, or over the host. */
+/* Doubles its numbers @n times: on the device, or through the host. */
 static RlxTensor *
 run_chain (RlxExecutable *executable,
            RlxTensor     *x,
@@ -425,7 +425,7 @@ run_chain (RlxExecutable *executable,
   return rlx_tensor_fetch (y, NULL, error) ? g_steal_pointer (&y) : NULL;
 }
 
-/* Chains, and beside each as many round trips, so that both see the same machine. */
+/* Chains, alternating with as many round trips, so that both have the same conditions. */
 static gboolean
 measure_chain (Bench         *self,
                RlxExecutable *executable,
@@ -475,7 +475,7 @@ compile_add (RlxDevice *device,
   return rlx_device_compile (device, graph, NULL, NULL, error);
 }
 
-/* Calls of apply, each from numbers in memory to numbers in memory, and beside each a run. */
+/* Calls of apply, each from host memory to host memory, alternating with runs. */
 static gboolean
 measure_apply (Bench     *self,
                RlxDevice *device,
@@ -493,7 +493,7 @@ measure_apply (Bench     *self,
 
   for (gsize i = 0; executable != NULL && i < BENCH_MAX_RUNS && (i < 100 || (double) (g_get_monotonic_time () - begin) * 1e-6 < seconds); i++)
     {
-      /* what was there before would not be uploaded again */
+      /* existing tensors would not be uploaded again */
       g_autoptr(RlxTensor) a = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_F32, shape, n_dims, rlx_tensor_get_bytes (x), NULL);
       g_autoptr(RlxTensor) b = rlx_tensor_new_from_bytes (RLX_DATA_TYPE_F32, shape, n_dims, rlx_tensor_get_bytes (x), NULL);
       g_auto(RlxTensors) y = NULL, z = NULL;
@@ -516,7 +516,7 @@ measure_apply (Bench     *self,
   return executable != NULL;
 }
 
-/* What is worth knowing beside the time. */
+/* Additional information besides the time. */
 static char *
 describe (RlxExecutable *executable,
           double         gpu_time,
@@ -571,7 +571,7 @@ measure (Bench      *self,
 
   if (self->workload->kind == BENCH_START)
     {
-      /* for whoever has a clock that runs since before this process */
+      /* for a clock that was started before this process */
       puts ("started");
       fflush (stdout);
     }
@@ -628,7 +628,7 @@ measure (Bench      *self,
   return TRUE;
 }
 
-/* With plans for what is measured: Mesa's lavapipe, and the SwiftShader of Chromium. */
+/* With plans for the measured adapters: Mesa's lavapipe, and Chromium's SwiftShader. */
 static gboolean
 export (Bench      *self,
         const char *path)

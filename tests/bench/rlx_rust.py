@@ -47,12 +47,12 @@ def cargo(*arguments, timeout):
 
 
 def build():
-    """Builds the program in the user's cache, so that the next start only looks for a newer release of the crate."""
+    """Builds the program in the user's cache, so that the next start only checks for a newer release of the crate."""
     folder = cache_folder()
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, 'lock'), 'w', encoding='utf-8') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Files that have not changed keep their time, and what is made of them stays.
+        # Unchanged files keep their time, so that they are not rebuilt.
         for name in 'Cargo.toml', 'src/main.rs':
             source, copy = os.path.join(FOLDER, 'rlx-rust', name), os.path.join(folder, name)
             os.makedirs(os.path.dirname(copy), exist_ok=True)
@@ -61,7 +61,7 @@ def build():
         try:
             cargo('update', '--quiet', timeout=120)
         except Failure:
-            # Without the registry, what is there will do.
+            # If the registry cannot be reached, an existing program is used.
             if not os.path.exists(program()):
                 raise
         if not os.path.exists(program()):
@@ -70,7 +70,7 @@ def build():
 
 
 def version():
-    """Of the crate that was built."""
+    """Of the crate it was built with."""
     with open(os.path.join(cache_folder(), 'Cargo.lock'), encoding='utf-8') as file:
         lines = file.read().splitlines()
     return lines[lines.index(f'name = "{CRATE}"') + 1].split('"')[1]

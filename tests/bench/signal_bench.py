@@ -28,7 +28,7 @@ def one_torch():
 
 
 def whisper(bands):
-    """The front end that transformers has for Whisper."""
+    """The front end for Whisper in transformers."""
     from transformers import WhisperFeatureExtractor
     return WhisperFeatureExtractor(feature_size=bands, sampling_rate=RATE, hop_length=HOP, n_fft=LENGTH)
 
@@ -77,8 +77,8 @@ def delta_net_numpy(size, query, key, value, decay, beta):
 
 
 def delta_net_torch(size, query, key, value, decay, beta, chunk=64):
-    """In chunks: within one, what each step learns is the solution of a triangular system, by which all of them become products
-    of matrices; the state goes from chunk to chunk."""
+    """In chunks: within a chunk, the updates of the steps are the solution of a triangular system, which turns them into matrix
+    products; the state is passed from chunk to chunk."""
     torch = one_torch()
     steps, heads, width = size[:3]
     q, k, v = (torch.from_numpy(a).reshape(steps // chunk, chunk, heads, width).permute(2, 0, 1, 3) for a in (query, key, value))

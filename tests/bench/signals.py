@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Those who do transforms, sequences and searches: programs of the root that `./dev peers` makes."""
+"""Contenders for transforms, sequences and searches: programs of the root that `./dev peers` makes."""
 import json
 import os
 import subprocess
@@ -9,10 +9,10 @@ import peers
 from contender import Contender, Failure
 
 MISSING = '`./dev peers` fetches it'
-RUNS_THAT_STAY = 8   # as rlx-bench makes
+RUNS_THAT_STAY = 8   # as in rlx-bench
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
-# What has to be there, and the families of workloads that signal_bench.py has for it.
+# The required module, and the families of workloads that signal_bench.py supports with it.
 LIBRARIES = {
     'scipy': ('scipy.fft', ['fft']),
     'numpy': ('transformers', ['log-mel', 'scan', 'delta-net', 'knn', 'top-k']),
@@ -22,7 +22,7 @@ LIBRARIES = {
 
 
 class Library(Contender):
-    """One of Python's."""
+    """A Python library."""
 
     def prepare(self):
         modules, _ = LIBRARIES[self.name]
@@ -34,7 +34,7 @@ class Library(Contender):
             raise Failure((done.stderr.strip().splitlines() or [f'{modules} cannot be imported'])[-1])
 
     def takes(self, workload):
-        # a loop over 16,384 steps tells nothing that one over 1,024 does not
+        # a loop over 16,384 steps shows nothing that one over 1,024 does not
         return workload['family'] in LIBRARIES[self.name][1] and not (
             workload['family'] in ('scan', 'delta-net') and self.name == 'numpy' and workload['size'][0] > 1024)
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""That the benchmarks measure, check what they measure, and say so. No time is tested.
+"""That the benchmarks measure, check what they measure, and report it. No times are tested.
 
-Usage: test-bench.py FOLDER, where the programs are"""
+Usage: test-bench.py FOLDER, which contains the programs"""
 import contextlib
 import io
 import json
@@ -48,7 +48,7 @@ def measure(*arguments, status=OK):
 
 
 def start_once(contender, workload, folder):
-    """What one process tells, whose result has to be right."""
+    """The output of a single process, whose result has to be right."""
     contender.bench.make_data(workload)
     measurement = bench.Measurement(workload, contender)
     output = os.path.join(folder, 'output')
@@ -106,7 +106,7 @@ def several_processes():
 
 @tap.test
 def bare_calls():
-    """Another contender, the one that is always there, does the same work."""
+    """Another contender, which is always available, does the same work."""
     settings = bench.parse(['--programs', programs, *common])
     bench_ = bench.Bench(settings)
     contender = bench.Dawn('dawn', bench_)
@@ -116,7 +116,7 @@ def bare_calls():
 
 @tap.test
 def in_javascript():
-    """What is exported for browsers takes part, too, where Node.js and its package can be had."""
+    """Exports for browsers take part, too, if Node.js and its package are available."""
     bench_ = bench.Bench(bench.parse(['--programs', programs, *common, '--only', 'web-encoder']))
     contender = web.Node('rlx-node', bench_, 'rlx')
     try:
@@ -132,7 +132,7 @@ def in_javascript():
 
 @tap.test
 def in_rust():
-    """The crate takes part, where `./dev bench --peers` has built its program; to build it takes too long for a test."""
+    """The crate takes part if `./dev bench --peers` has built its program; building it takes too long for a test."""
     if not os.path.exists(rlx_rust.program()):
         tap.skip('the program of the crate was not built')
     bench_ = bench.Bench(bench.parse(['--programs', programs, *common, '--only', *rlx_rust.WORKLOADS]))
@@ -146,7 +146,7 @@ def in_rust():
 
 @tap.test
 def staying():
-    """Runs of what is on the device, and a library that does the same in memory, where it can be had."""
+    """Runs with data on the device, and a library that does the same in memory, if it is available."""
     _, rows = measure('--only', 'top-k-8')
     tap.equal([rows[0]['workload'], rows[0]['checked'], rows[0]['max_error']], ['top-k-8', True, 0])
     tap.check(0 < rows[0]['median_ms'] and 0 < rows[0]['cpu_ms'], f'times make no sense: {rows[0]}')
@@ -165,14 +165,14 @@ def staying():
 
 @tap.test
 def packed_weights():
-    """The library agrees with what data.c makes of packed blocks."""
+    """The library agrees with data.c about packed blocks."""
     _, rows = measure('--only', 'gemv-q4k')
     tap.equal([row['contender'] for row in rows], ['rlx'], 'who did it')
 
 
 @tap.test
 def start():
-    """From the start of a process to the first result, by a clock outside of it."""
+    """From the start of a process to the first result, by an external clock."""
     _, rows = measure('--only', 'warm-start-tiny')
     row = rows[0]
     tap.equal([row['workload'], row['checked'], row['dispatches']], ['warm-start-tiny', True, 1])
@@ -181,7 +181,7 @@ def start():
 
 @tap.test
 def wrong_result():
-    """A time whose result is wrong does not count."""
+    """A time with a wrong result is rejected."""
     measure('--only', 'tiny-roundtrip')
     path = os.path.join(data, 'tiny-roundtrip.expected')
     with open(path, 'r+b') as file:
@@ -204,7 +204,7 @@ def comparing():
 
 @tap.test
 def missing_peer():
-    """One that is not there is named, with the reason."""
+    """A missing one is listed, with the reason."""
     def fail():
         raise bench.Failure('it is not there')
 
@@ -220,7 +220,7 @@ def missing_peer():
         for peer, prepare in zip(peers, original):
             peer.prepare = prepare
     tap.contains(said.getvalue(), 'skipped ort-webgpu: it is not there')
-    # the library twice: graphs made here, and model files
+    # the library twice: with graphs built here, and with model files
     tap.equal([contender.name for contender in bench_.contenders], ['rlx', 'rlx', 'memcpy', 'dawn'])
     tap.equal(bench_.skipped, [f'{name}: it is not there' for name in (
         'openblas', 'ort-cpu', 'ort-webgpu', 'rlx-rust', 'rlx-node', 'ort-node', 'rlx-chromium', 'ort-chromium', 'vkfft', 'scipy',
@@ -242,7 +242,7 @@ def arguments():
 
 
 def read_message(data):
-    """The fields of a protobuf message, by their numbers."""
+    """The fields of a protobuf message, by number."""
     fields, at = {}, 0
 
     def varint():
@@ -273,7 +273,7 @@ def read_message(data):
 
 @tap.test
 def models():
-    """Every name in a model is an input, a constant or an earlier result, and there is one model for each workload."""
+    """Every name in a model is an input, a constant or an earlier result, and there is a model for each workload."""
     bench_ = bench.Bench(bench.parse(['--programs', programs]))
     for workload in bench_.workloads:
         for provider in ('cpu', 'webgpu') if onnx_model.has_model(workload) else ():

@@ -54,7 +54,7 @@ export async function start(modules, job, weights) {
         return np.sum(nn.logSoftmax(y, -1).mul(nn.oneHot(labels.reshape([-1]), job.classes))).mul(-1 / rows);
     }
 
-    // What the optimiser has for each weight, and how it changes both.
+    // The optimiser's state for each weight, and how it updates both.
     const n = job.algorithm === 'sgd' ? 1 : 2;
     function change(weight, moments, slope, scales) {
         if (n === 1) {

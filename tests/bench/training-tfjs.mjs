@@ -32,7 +32,7 @@ function attend(q, k, v, heads) {
 
 const gelu = x => x.mul(0.5).mul(tf.erf(x.mul(Math.SQRT1_2)).add(1));
 export async function start(modules, job, weights) {
-    // Modules of TensorFlow.js name others without their extension.
+    // Modules of TensorFlow.js import others without their extension.
     registerHooks({
         resolve(name, context, next) {
             try {

@@ -3,16 +3,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Measures steps of training: `./dev bench --training [--steps N] [--peers] [WORKLOAD…]`.
 
-For each workload there is the time of a step, wall and of all threads, with a batch that goes to the device and a loss
-that comes back; how many dispatches that is, what memory the plan takes, and how much more that is than states and what has
-to be kept when most has; and how many times the forward pass alone it takes. Of a deep encoder there is the memory alone, with what the
-gradients need kept or computed again.
-If `./dev peers` has fetched PyTorch, or Python finds it, or the Python that RLX_TORCH names does, it makes the same steps
-with one thread, from the same numbers, and the first eight losses have to agree; otherwise that is skipped. With --peers so do
-TensorFlow.js with its WebGPU back end, and jax-js, in Node.js.
+For each workload it prints the time of a step, wall clock and of all threads, including the upload of a batch and the read-back
+of the loss; the number of dispatches, the memory of the plan, and its excess over the states and the peak of live values; and
+the ratio to the forward pass alone. For a deep encoder only the memory is measured, with the values needed by the gradients
+either kept or recomputed.
+If `./dev peers` has fetched PyTorch, or Python finds it, or the Python that RLX_TORCH names does, it executes the same steps
+with one thread, starting with the same numbers, and the first eight losses have to agree; otherwise that is skipped. With
+--peers so do TensorFlow.js with its WebGPU back end, and jax-js, in Node.js.
 
-A deviation of losses: each is a sum in f32 whose error is some ten 2⁻²⁴ of it, and a step carries on that of the
-parameters, which are off by as much. After eight steps 2⁻¹⁶ is what can be.
+The tolerance of losses: each is a sum in f32 with a relative error of some ten 2⁻²⁴, and a step carries over the error of the
+parameters, which is as large. After eight steps 2⁻¹⁶ is possible.
 """
 import argparse
 import json
@@ -32,15 +32,15 @@ import npm
 import peers
 
 WEBGPU = 'webgpu', '0.6.2'
-# Others in Node.js: a package, its version, and whether channels come last there.
+# Libraries in Node.js: a package, its version, and whether channels come last there.
 PEERS = {'tfjs': ('@tensorflow/tfjs-backend-webgpu', '4.22.0', True), 'jax': ('@jax-js/jax', '0.1.25', False)}
 CHECKED, BOUND = 8, 2.0 ** -16
-# One takes seconds.
+# Each takes seconds.
 PEER_STEPS = 3
 
 
 class Workload:
-    """Shapes of weights, and one function that both libraries' calls go through."""
+    """Shapes of weights, and one function that is used for both libraries."""
 
     def __init__(self, shapes, inputs, classes, rate, algorithm, network):
         self.shapes, self.inputs, self.classes = shapes, inputs, classes
@@ -60,7 +60,7 @@ class Workload:
 
 
 class Rlx:
-    """What a network is made of here."""
+    """The operations of a network in this library."""
 
     relu = staticmethod(lambda x: x.relu())
     gelu = staticmethod(lambda x: x.gelu())
@@ -78,7 +78,7 @@ class Rlx:
 
 
 class Torch:
-    """The same there."""
+    """The same in PyTorch."""
 
     def __init__(self):
         import torch
@@ -138,13 +138,13 @@ WORKLOADS = {
     'cnn-adam': Workload(CNN, ('f32', (64, 3, 28, 28), (64,)), 10, 1e-3, 'adam', cnn),
     'encoder-adam': Workload(encoder_shapes(128, 64, 'ab'), ('i32', (8, 64), (8, 64)), 256, 1e-3, 'adam', encoder),
 }
-# Whose memory is looked at.
+# Only its memory is measured.
 DEEP = Workload(encoder_shapes(384, 128, 'abcdef'), ('i32', (8, 128), (8, 128)), 256, 1e-3, 'adam',
                 lambda a, x, w: encoder(a, x, w, 'abcdef', 6))
 
 
 def measure(step, steps):
-    """The first losses, and the medians of the time of later steps."""
+    """The first losses, and the median time of later steps."""
     losses, walls, times = [], [], []
     for i in range(CHECKED + steps):
         wall, cpu = time.perf_counter(), time.process_time()
@@ -171,7 +171,7 @@ def compile_rlx(workload, training, **options):
 
 
 def facts(exe):
-    """Among them the memory of the plan, and the least that there could be: states, and what is alive when most is."""
+    """Including the memory of the plan, and its lower bound: states, and the peak of live values."""
     alive = int(re.search(r'\((\d+) alive at most', exe.describe_plan()).group(1))
     states = sum(4 * math.prod(port.get_shape()) for port in exe.get_states())
     return {'dispatches': exe.get_n_dispatches(), 'memory': exe.get_arena_size(), 'least': alive + states}
@@ -210,7 +210,7 @@ def run_torch(name, steps):
 
 
 def run_orders(_, steps):
-    """A scalar function of many numbers, four times over."""
+    """A scalar function of many numbers, differentiated four times."""
     import gi
     gi.require_version('Rlx', '1.0')
     from gi.repository import Rlx as library
@@ -259,7 +259,7 @@ def child(python, who, name, steps):
 
 
 def compare(ours, theirs):
-    """How far apart the first losses are, and whether that can be."""
+    """The difference between the first losses, and whether it is within the tolerance."""
     off = max(abs(a - b) / abs(b) for a, b in zip(ours['losses'], theirs['losses']))
     right = off <= BOUND
     return f'{off:10.1e}' + ('' if right else ' WRONG'), right

@@ -42,7 +42,7 @@ typedef struct
   VkBuffer buffer;
   VkDeviceMemory memory;
   float *mapped;
-  VkCommandBuffer commands[2];   /* forward and back */
+  VkCommandBuffer commands[2];   /* forward and inverse */
 } Bench;
 
 static double
@@ -87,7 +87,7 @@ open_device (Bench *self)
   CHECK (vkCreateFence (self->device, &fence, NULL, &self->fence));
 }
 
-/* Memory that the processor sees, which is all that its driver has. */
+/* Host-visible memory, which is all that its driver has. */
 static void
 make_buffer (Bench  *self,
              size_t  size)

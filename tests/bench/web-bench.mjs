@@ -27,7 +27,7 @@ async function getInputs({base, tensors}) {
   return inputs;
 }
 
-/** The files that a load fetches, and nothing else with them: the plan that is taken is known only afterwards. */
+/** Fetches only the files that a load fetches: the chosen plan is only known afterwards. */
 async function timeFetches(url, model) {
   const plan = await (await get(`${url}plan.json`)).json();
   const {uploads, states} = plan.plans.find(({target}) => target === model.target);
@@ -73,7 +73,7 @@ async function openOrt({base, model, weights, modules, tensors}) {
 }
 
 const fileUrl = async path => (await import('node:url')).pathToFileURL(path).href;
-/** Node.js imports no modules from servers. */
+/** Node.js cannot import modules from servers. */
 const importable = async url => `data:text/javascript;base64,${btoa(unescape(encodeURIComponent(await (await get(url)).text())))}`;
 
 export async function measure(configuration, gpu) {
@@ -91,7 +91,7 @@ export async function measure(configuration, gpu) {
   while (times.length < 3 || times.length < 2000 && performance.now() - from < 1000 * seconds * (times.length < 7 ? 4 : 1)) {
     const begin = performance.now();
     const y = await run(inputs);
-    // The numbers must be here, not on a device.
+    // The result must have been read back.
     if (y.length === 0)
       throw new Error('no result');
     times.push(performance.now() - begin);
@@ -109,9 +109,9 @@ if (isNode) {
   const {create, globals} = await import(await fileUrl(configuration.modules.webgpu));
   Object.assign(globalThis, globals);
   const gpu = create([]);
-  // ONNX Runtime asks here.
+  // ONNX Runtime looks here.
   Object.defineProperty(globalThis, 'navigator', {value: {gpu, hardwareConcurrency: 1, userAgent: 'Node.js'}, configurable: true});
   console.log(JSON.stringify(await measure(configuration, gpu)));
-  // Dawn's threads would go on.
+  // Dawn's threads would keep running.
   process.exit(0);
 }

@@ -24,8 +24,8 @@ import browsers
 
 ORT, ORT_VERSION = 'onnxruntime-web', '1.30.0'
 WEBGPU, WEBGPU_VERSION = 'webgpu', '0.6.2'
-# Bytes in a second of what is exported: a network of 200 Mbit/s. Over loopback a fetch takes no time that others could be
-# compared with.
+# Bytes per second for exports: a network of 200 Mbit/s. Over loopback, fetches would be too fast to be compared with
+# anything else.
 RATE = 25e6
 CHUNK = 1 << 18
 PAGE = b'''<!DOCTYPE html><meta charset="utf-8"><title>Measuring</title><script type="module">
@@ -38,7 +38,7 @@ try {
 }
 await fetch('/result', {method: 'POST', body: JSON.stringify(result)});
 </script>'''
-# With the driver's lists of files in the root of browsers, and what programs expect to find.
+# With the driver's manifests in the root of browsers, and the folders that programs expect.
 ENTER = '''for folder in proc dev sys tmp; do mount --rbind "/$folder" "$RLX_BROWSERS_ROOT/$folder" || exit 1; done
 exec chroot "$RLX_BROWSERS_ROOT" "$@"'''
 
@@ -51,7 +51,7 @@ def install(package, version, useless=()):
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Folders by the first part of the path; takes what a contender sends."""
+    """Maps the first part of the path to folders; receives what a contender sends."""
 
     protocol_version = 'HTTP/1.1'
 
@@ -104,7 +104,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 class Server:
-    """One for all; a contender at a time."""
+    """Shared by all; used by one contender at a time."""
 
     def __init__(self):
         self.folders, self.configuration, self.output, self.result = {'bench': FOLDER}, None, None, None
@@ -115,7 +115,7 @@ class Server:
         self.lock, self.busy_until = threading.Lock(), 0
 
     def reserve(self, n):
-        """How long to wait before so many bytes may go; all connections share the network."""
+        """How long to wait before that many bytes may be sent; all connections share the network."""
         with self.lock:
             now = time.monotonic()
             self.busy_until = max(self.busy_until, now) + n / RATE
@@ -142,7 +142,7 @@ class Web(Contender):
             self.server.folders['ort'] = self.modules['ort']
 
     def export(self, workload):
-        """Has the graph written as a folder, once for all engines."""
+        """Exports the graph to a folder, once for all engines."""
         folder = os.path.join(self.bench.temporary, f'export-{workload["name"]}')
         if not os.path.exists(folder):
             subprocess.run([os.path.join(self.bench.programs, 'rlx-bench'), '--workload', workload['name'],

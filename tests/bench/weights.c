@@ -22,9 +22,9 @@
 
 #include "workloads.h"
 
-/* Exit status when there is nothing to run on: as for tests that are skipped. */
+/* Exit status if there is no adapter, as for skipped tests. */
 #define NO_ADAPTER 77
-/* Elements on each side of a matrix. */
+/* Rows and columns of a matrix. */
 #define SIDE 1024
 #define MATRIX_BYTES ((gsize) SIDE * SIDE * 4)
 #define MAX_ROUNDS 100
@@ -32,14 +32,14 @@
 typedef struct
 {
   RlxDevice *device;
-  GPtrArray *names;          /* of matrices, with NULL at the end */
-  RlxTensor *matrix;         /* they are all the same */
+  GPtrArray *names;          /* of matrices, NULL-terminated */
+  RlxTensor *matrix;         /* they are all equal */
   gsize n_matrices;
   guint n_rounds;
   GError *error;
 } Bench;
 
-/* What the process has had in memory at most, in bytes. */
+/* The process's peak memory usage, in bytes. */
 static guint64
 get_peak (void)
 {
@@ -51,7 +51,7 @@ get_peak (void)
   return g_ascii_strtoull (line + strlen ("VmHWM:"), NULL, 10) * 1024;
 }
 
-/* Forgets the peak, so that it counts from here. */
+/* Resets the peak to the current usage. */
 static guint64
 reset_peak (void)
 {
@@ -96,7 +96,7 @@ write_file (Bench           *self,
   return ok ? g_steal_pointer (&file) : NULL;
 }
 
-/* One product after the other, with parameters, or constants from @weights. */
+/* A sequence of products, with parameters, or constants from @weights. */
 static RlxExecutable *
 compile (Bench      *self,
          gint64      n_rows,
@@ -120,7 +120,7 @@ compile (Bench      *self,
   return rlx_device_compile (self->device, graph, NULL, NULL, &self->error);
 }
 
-/* What nobody can do without: the bytes of the file come into memory that is new, in large pages. */
+/* The unavoidable minimum: copying the file's bytes to new memory, in large pages. */
 static gboolean
 copy_file (Bench  *self,
            GFile  *file,
@@ -165,7 +165,7 @@ load_file (Bench   *self,
   return ok;
 }
 
-/* Reads the file as often as is wished, and beside each copies as many bytes, from it and within memory. */
+/* Reads the file repeatedly, and each time also copies as many bytes, from the file and within memory. */
 static gboolean
 measure_file (Bench           *self,
               RlxWeightsFormat format,
@@ -181,7 +181,7 @@ measure_file (Bench           *self,
   for (gsize i = 0; ok && i < size / 4; i++)
     from[i] = (float) (i & 0xffff);
   bench_copy (to, from, size / 4);
-  /* One more, which does not count: memory that a virtual machine has never used takes far longer. */
+  /* An additional one, which does not count: memory that a virtual machine has never used takes far longer. */
   for (guint round = 0; ok && round <= self->n_rounds; round++)
     {
       guint i = MAX (round, 1) - 1;
@@ -193,7 +193,7 @@ measure_file (Bench           *self,
       ok = round % 2 == 1 || copy_file (self, file, size, &reads[i]);
       peak = reset_peak ();
       ok = ok && load_file (self, file, &times[i], &used);
-      /* The system counts in steps, so it may also have become less. */
+      /* The system counts coarsely, so the value may also have decreased. */
       end = get_peak ();
       grown = MAX (grown, end - MIN (end, peak));
       ok = ok && (round % 2 == 0 || copy_file (self, file, size, &reads[i]));

@@ -11,22 +11,22 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Alignment of tensors in a file, for those who map it. */
+/* Alignment of tensors in a file, for contenders that map it. */
 #define ALIGNMENT 4096
 
-/* In a sum of K products of numbers below 1, partial sums are of size √K / 3,
- * and K roundings of random sign make an error of about K / 3 · 2⁻²⁴. Eight times
- * K is far more than chance gives, and far less than a wrong kernel does. */
+/* In a sum of K products of numbers below 1, partial sums are of size √K / 3, and K
+ * roundings of random sign make an error of about K / 3 · 2⁻²⁴. Eight times K is far more
+ * than chance produces, and far less than a wrong kernel does. */
 #define SUM(k) (8.0 * (k) / 16777216.0)
-/* The same where a result of up to 5 √K / 3 is rounded to 11 bits. */
+/* The same if a result of up to 5 √K / 3 is rounded to 11 bits. */
 #define SUM_F16(k, root) (SUM (k) + 5.0 * (root) / 3.0 / 2048.0)
-/* And where every partial sum is. */
+/* And if every partial sum is. */
 #define F16_SUM(k) (8.0 * (k) / 4096.0)
-/* A sum of √K · 2⁻²⁴ at a time, some 30 or 60 of them in a row, each of which a
+/* Sums with an error of √K · 2⁻²⁴, some 30 or 60 of them in sequence, each of which a
  * layer norm or a softmax may double: the results are of size 1. */
 #define ENCODER_TOLERANCE 2e-4
 
-/* 2⁻²⁴ · (1 + log₂ n) is a bound of the mean error of a transform; that of one
+/* 2⁻²⁴ · (1 + log₂ n) is a bound of the mean error of a transform; that of a single
  * element may be eight times as large. Numbers below 1 have a mean square of 1/3. */
 #define TRANSFORM(n, log_n, root) (8.0 / 16777216.0 * (1 + (log_n)) * 0.82 * (root))
 
@@ -221,7 +221,7 @@ add_weight (List       *self,
             gint64      columns)
 {
   g_autofree char *weight = g_strdup_printf ("%s%s.weight", prefix, name), *bias = g_strdup_printf ("%s%s.bias", prefix, name);
-  /* uniform, and such that results are of the size of the operands */
+  /* uniform, and scaled so that results are of the size of the operands */
   double limit = sqrt (3.0 / (double) rows);
 
   ADD (self, BENCH_CONSTANT, BENCH_F32, -limit, limit, weight, rows, columns);
@@ -263,7 +263,7 @@ add_encoder (List         *self,
       add_weight (self, prefix, "down", hidden, width);
       add_norm (self, prefix, "norm2", width);
     }
-  /* Query, key and value side by side. */
+  /* Query, key and value concatenated. */
   for (gint64 i = 0; i < layers; i++)
     {
       g_autofree char *weight = g_strdup_printf ("%d.qkv.weight", (int) i), *bias = g_strdup_printf ("%d.qkv.bias", (int) i);
@@ -364,7 +364,7 @@ bench_list_tensors (const BenchWorkload *self)
       break;
     case BENCH_DELTA_NET:
       {
-        /* keys of about length 1 */
+        /* keys of length about 1 */
         double limit = sqrt (3.0 / (double) size[2]);
 
         ADD (&list, BENCH_INPUT, BENCH_F32, -1, 1, "query", 1, size[0], size[1], size[2]);
@@ -413,7 +413,7 @@ bench_count_flops (const BenchWorkload *self)
       return 2.0 * (double) (size[0] * size[1] * size[2]);
     case BENCH_ENCODER:
       {
-        /* four projections, the two of the feed-forward, scores and their use */
+        /* four projections, the two of the feed-forward network, scores and the weighted sum */
         double tokens = (double) (size[0] * size[1]), width = (double) size[2];
 
         return tokens * (double) size[5] * width * (8 * width + 4.0 * (double) size[4] + 4.0 * (double) size[1]);
@@ -456,7 +456,7 @@ bench_count_bytes (const BenchWorkload *self)
     {
       const BenchTensor *tensor = &g_array_index (tensors, BenchTensor, i);
 
-      /* Of a table only some rows are read: as much as is written. */
+      /* Only some rows of a table are read: as much as is written. */
       if (g_str_equal (tensor->name, "table"))
         bytes += 4.0 * (double) (self->size[1] * self->size[2]);
       else if (g_str_equal (tensor->name, "words"))
@@ -478,7 +478,7 @@ compare_doubles (const void *a,
   return x < y ? -1 : x > y;
 }
 
-/* What all threads of this process have used, in ms. */
+/* The processor time of all threads of this process, in ms. */
 static double
 cpu_time (void)
 {
@@ -539,7 +539,7 @@ bench_continue (gint64 start,
 
   if (n_times == 0)
     cpu_start = cpu_time ();
-  /* Of what is slow by itself, few runs tell as much as many. */
+  /* For slow workloads, few runs are as significant as many. */
   if (n_times < 3 || (n_times < BENCH_MAX_RUNS && passed < (n_times < 7 ? 4 * seconds : seconds)))
     return TRUE;
   cpu_end = cpu_time ();

@@ -15,7 +15,7 @@ function check(good, text) {
     System.exit(1);
 }
 
-// Yields whenever the window has to go on.
+// Yields whenever the window has to process events.
 function* use() {
     while (!Gtk.Window.get_toplevels().get_n_items())
         yield;

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs the example with a window, and uses it as somebody would: drive-window.py EXAMPLE"""
+"""Runs the example with a window, and uses it like a user: drive-window.py EXAMPLE"""
 import runpy
 import sys
 
@@ -11,7 +11,7 @@ from gi.repository import GLib, Gtk
 
 
 def use():
-    """Yields whenever the window has to go on."""
+    """Yields whenever the window has to process events."""
     while not len(Gtk.Window.get_toplevels()):
         yield
     window = Gtk.Window.get_toplevels()[0]

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// What a program gets where there is no driver; see test-programs.py.
+// How a program fails if there is no driver; see test-programs.py.
 
 import Rlx from 'gi://Rlx?version=1.0';
 import System from 'system';

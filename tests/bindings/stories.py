@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The language model stories260K of llama2.c, which is in shared/models beside the project, and a text to learn."""
+"""The language model stories260K of llama2.c, in shared/models next to the project, and a text to learn."""
 import os
 import struct
 
@@ -35,7 +35,7 @@ class Model:
                 self.pieces.append(stream.read(n).decode('utf-8', 'replace'))
 
     def encode(self, text):
-        """From letters on, the two neighbours whose join has the best score become one."""
+        """Starting with letters, repeatedly merges the two neighbours with the best score."""
         tokens = [self.pieces.index(letter) for letter in ' ' + text]
         while True:
             joins = [(self.scores[self.pieces.index(piece)], -i) for i, pair in enumerate(zip(tokens, tokens[1:]))
@@ -53,14 +53,14 @@ class Model:
                 for name in ADAPTED for i in range(self.sizes[2]) for shape in [self.weights[name].shape] for side in 'ab'}
 
     def network(self, g, tokens, adapters):
-        """Logits for each token; weights are constants, and so learn nothing."""
+        """Logits for each token; weights are constants, and so are not trained."""
         dim, _, layers, heads, kv_heads, _, _ = self.sizes
         n, w = tokens.shape[0], self.weights
 
         def times(x, name, i):
             y = x @ g.constant(np.ascontiguousarray(w[name][i].T))
             a, b = (adapters.get(f'{name}{i}.{side}') for side in 'ab')
-            # The adapters are of the weight as it lies in the file, whose rows are what comes out.
+            # The adapters follow the layout of the weight in the file, whose rows are outputs.
             return y if a is None else y + x @ b.T @ a.T
 
         def split(x, count):

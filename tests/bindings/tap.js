@@ -34,7 +34,7 @@ export function assert(condition, text = 'the condition does not hold') {
         throw new Error(text);
 }
 
-// Of values and of arrays of values; NaN is equal to NaN.
+// For values and arrays of values; NaN is equal to NaN.
 export function assertEqual(got, expected) {
     const list = value => Array.isArray(value) || ArrayBuffer.isView(value);
     const equal = (a, b) => list(a) && list(b)
@@ -67,7 +67,7 @@ export async function assertRejects(promise, check) {
     return caught;
 }
 
-// Lets the main loop go on, so that objects that went out of use are finalised.
+// Iterates the main loop, so that unused objects are finalised.
 export async function collect() {
     for (let i = 0; i < 3; i++) {
         System.gc();

@@ -44,7 +44,7 @@ class Result(unittest.TestResult):
         for failed, text in [pair for pair in self.failures + self.errors if pair[0] is test]:
             self.report(failed, False, text)
             return
-        # A test with sub-tests fails as one.
+        # A test with failed sub-tests fails as a whole.
         texts = [f'{failed._subDescription()}\n{text}' for failed, text in self.failures + self.errors
                  if getattr(failed, 'test_case', None) is test]
         skipped = [reason for other, reason in self.skipped if other is test]
@@ -62,5 +62,5 @@ def main():
     print(f'1..{suite.countTestCases()}', flush=True)
     result = Result()
     suite.run(result)
-    # The results of meson are in the output; this is for people.
+    # Meson reads the output; the exit status is for people.
     sys.exit(not result.wasSuccessful())

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What editors and type checkers are told: the stub against what is there at run time, and both by their checkers.
+"""What editors and type checkers see: the stub compared with the objects at run time, and both checked by their
+tools.
 
     test-declarations.py STUB DECLARATIONS
 
-mypy, pyright and tsc are run where they are installed.
+mypy, pyright and tsc are run if they are installed.
 """
 import ast
 import glob
@@ -24,7 +25,7 @@ from gi.repository import GObject, Rlx
 STUB, DECLARATIONS = sys.argv[1:3]
 del sys.argv[1:3]
 
-# As much of the neighbours as the declarations name. Whoever has stubs of all of GLib has more.
+# The parts of other libraries that the declarations use. Users with stubs for all of GLib have more.
 NEIGHBOURS = {
     'GObject': 'class Object:\n    class Props: ...\nclass GEnum(int):\n    value_nick: str\nclass GFlags(int): ...\n',
     'GLib': 'from typing import Any\nclass Variant: ...\nclass Bytes: ...\nclass Error(Exception):\n    message: str\n'
@@ -55,7 +56,7 @@ exe.set_parameters_from(Rlx.Weights.open('w.npz'), {'w': 'other'})
 async def later() -> Rlx.Tensor:
     return (await exe.run_future([[1.0]]))[0]
 '''
-# Each line is wrong, and must be found out.
+# Each line is wrong, and must be reported.
 BAD = '''
 x.conv(w, padding='same')
 Rlx.Model.open('model.onnx').build({'rows': 'three'})
@@ -161,9 +162,9 @@ class Stub(unittest.TestCase):
                         self.assertIn(member, self.members(name))
 
     def check(self, command, wrong):
-        """The good program passes, and each line that is wrong is found."""
+        """The correct program passes, and each wrong line is reported."""
         with tempfile.TemporaryDirectory() as folder:
-            # Where pyright looks without being told.
+            # Where pyright looks by default.
             stubs = os.path.join(folder, 'typings', 'gi', 'repository')
             os.makedirs(stubs)
             shutil.copy(STUB, stubs)

@@ -15,7 +15,7 @@ const {DataType, GraphError, Tensor} = Rlx;
 const isTypeError = error => error instanceof TypeError;
 const isGraphError = code => error => error instanceof GraphError && error.matches(GraphError, code) && error.code === code;
 const isCancelled = error => error.matches(Gio.IOErrorEnum, Gio.IOErrorEnum.CANCELLED);
-// GJS itself refuses most arguments of a wrong type, with a plain Error.
+// GJS itself rejects most arguments of a wrong type, with a plain Error.
 const isError = error => error instanceof Error || error instanceof GLib.Error;
 
 function small() {
@@ -257,7 +257,7 @@ test('enumerations', () => {
     assertEqual(options.layout, Rlx.Layout.CHANNELS_LAST);
 });
 
-// Whatever is added to the library: nothing of it takes a word for the value 0.
+// Also in later additions to the library: nothing converts a word to the value 0.
 test('every enumeration is checked', () => {
     const {x} = small();
     let tried = 0;
@@ -308,7 +308,7 @@ test('error classes', () => {
     g.output('y', x);
     error = assertThrows(() => g.output('y', x), isGraphError(GraphError.INVALID_ARGUMENT));
     assert(error.message.includes('taken'));
-    // All of them were reported, and the graph is as it was.
+    // All of them were reported, and the graph is unchanged.
     assertEqual(g.check(), true);
 });
 
@@ -362,7 +362,7 @@ test('values as operands', () => {
     assertEqual([x.reduce_sum(0).shape, x.unsqueeze(0).squeeze().shape, x.unsqueeze(0).squeeze({axes: [0]}).shape], [[3], [2, 3], [2, 3]]);
 });
 
-// In JavaScript's words: the method, the argument, and what it can be.
+// In JavaScript's terms: the method, the argument, and its valid values.
 test('messages', () => {
     const {g, x} = small();
     const i = g.input('i', 'i32', [3]);
@@ -421,7 +421,7 @@ test('graphs are freed', async () => {
             await collect();
     }
     await collect();
-    // All of them would be 312 MiB, and what is between two collections is 16.
+    // All of them would be 312 MiB, and the amount between two collections is 16.
     assert(resident() - before < count * size / 4, `${(resident() - before) / (1 << 20)} MiB more`);
 });
 
@@ -666,7 +666,7 @@ test('training', async () => {
     assertEqual(trainer.skipped, 0);
     assertThrows(() => new Rlx.Trainer(trainer.executable, 'nothing'), isTypeError);
 
-    // In two parts, from a file, and asynchronously, it has the same bits.
+    // In two parts, through a file, and asynchronously, the result has the same bits.
     const folder = GLib.Dir.make_tmp('rlx-XXXXXX'), path = `${folder}/state.safetensors`;
     const first = new Rlx.Trainer(trainingGraph(3)), second = new Rlx.Trainer(trainingGraph(3));
     const parts = await first.train_async(batches.slice(0, 11));
@@ -682,7 +682,7 @@ test('training', async () => {
     GLib.unlink(path);
     GLib.rmdir(folder);
 
-    // What is not finite is reported, or skipped and counted.
+    // Infinities and NaN are reported, or skipped and counted.
     const broken = [{x: new Float32Array(12).fill(Infinity), y: [1, 2, 3, 4]}];
     const report = assertThrows(() => trainer.train(broken), isGraphError(GraphError.INVALID_ARGUMENT));
     assert(report.message.includes('“loss” of step 1 is NaN'), report.message);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The examples that learn to read digits, on the files of MNIST; skipped where these were not fetched.
+"""The examples that learn to read digits, with the files of MNIST; skipped if these were not fetched.
 
     test-mnist.py EXAMPLES [--whole]
 
-2,000 digits once, or with --whole what the examples do by themselves, in both languages, which takes minutes.
+2,000 digits once, or with --whole the full training of the examples, in both languages, which takes minutes.
 """
 import os
 import re
@@ -25,14 +25,15 @@ import models
 EXAMPLES, WHOLE = Path(sys.argv[1]), '--whole' in sys.argv
 PROGRAMS = {'python': [sys.executable, EXAMPLES / 'python' / 'mnist.py'], 'gjs': ['gjs', '-m', EXAMPLES / 'gjs' / 'mnist.js']}
 PNG = b'\x89PNG\r\n\x1a\n'
-# Of the 10,000 other digits: what the whole training has to reach, in how many seconds of so many cores.
+# Percentage of the 10,000 other digits that the whole training has to reach, in how many seconds with
+# how many cores.
 WANTED, SECONDS, CORES = 98.0, 180, 2
-# Of 2,000 digits that are seen once most are read; without learning it would be a tenth.
+# After seeing 2,000 digits once, most are read; without learning it would be a tenth.
 WANTED_OF_FEW = 75.0
 
 
 def cpu_time():
-    """Of all programs that have ended."""
+    """Of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -45,7 +46,7 @@ class Digits(unittest.TestCase):
         return float(re.fullmatch(r'([0-9.]+)% of 10000 other digits are read\n', result.stdout)[1])
 
     def learn(self, language, **arguments):
-        """Trains, and reads with what was saved in the other language."""
+        """Trains, and reads with the weights saved in the other language."""
         tap.device()
         folder = models.find('mnist')
         if folder is None:
@@ -55,7 +56,7 @@ class Digits(unittest.TestCase):
             start, busy, before = time.monotonic(), os.getloadavg()[0] > CORES, cpu_time()
             read = self.run_example(language, folder=folder, weights=weights, picture=picture, **arguments)
             self.assertLess(cpu_time() - before, CORES * SECONDS)
-            # Where others compute, too, the clock says nothing.
+            # If other programs are running, the clock is meaningless.
             if not busy:
                 self.assertLess(time.monotonic() - start, SECONDS)
             self.assertEqual(picture.read_bytes()[:8], PNG)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs the examples of all languages, with a driver and without.
+"""Runs the examples in all languages, with a driver and without.
 
     test-programs.py SOURCES EXAMPLES LANGUAGE:NAME=PROGRAM…
 
-SOURCES is the folder of this file, EXAMPLES that of the examples; the programs
-are the compiled ones.
+SOURCES is the folder of this file, EXAMPLES that of the examples; the programs are the compiled
+ones.
 """
 import os
 import shutil
@@ -32,7 +32,7 @@ PROGRAMS |= {('gjs', path.stem): ['gjs', '-m', path] for path in (EXAMPLES / 'gj
 PROGRAMS['python', 'no-adapter'] = [sys.executable, SOURCES / 'no-adapter.py']
 PROGRAMS['gjs', 'no-adapter'] = ['gjs', '-m', SOURCES / 'no-adapter.js']
 WINDOWS = {language: PROGRAMS.pop((language, 'window')) for language in ('python', 'gjs')}
-# They need files that may not be there: test-mnist.py.
+# They need files that may be missing: see test-mnist.py.
 for program in ('python', 'mnist'), ('gjs', 'mnist'), ('python', 'lora'):
     del PROGRAMS[program]
 LANGUAGES = sorted({language for language, _ in PROGRAMS})
@@ -71,7 +71,7 @@ class Programs(unittest.TestCase):
             raise unittest.SkipTest('there is no GTK 4')
         *command, example = WINDOWS[language]
         driver = SOURCES / ('drive-window' + example.suffix)
-        # GTK warns of what this machine lacks: a session bus, a settings daemon.
+        # GTK warns about what is missing here: a session bus, a settings daemon.
         with subprocess.Popen(['Xvfb', '-displayfd', '1', '-nolisten', 'tcp'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True) as server:
             try:
@@ -109,7 +109,7 @@ for key, command in PROGRAMS.items():
         self.assertEqual(result.stderr, '')
 
     def fails(self, command=command):
-        # To GJS an error that nobody catches is a warning.
+        # In GJS an uncaught error is a warning.
         result = run(command, G_DEBUG='', **NO_DRIVER)
         self.assertGreater(result.returncode, 0, 'it works, or it crashed')
         self.assertIn('mesa-vulkan-drivers', result.stderr)
@@ -161,7 +161,7 @@ class Sounds(unittest.TestCase):
             at = data.index(b'IDAT')
             rows = zlib.decompress(data[at + 4:at + 4 + struct.unpack('>I', data[at - 4:at])[0]])
             self.assertEqual(len(rows), 80 * 51)
-            # The loudest is the tone of 200 Hz, the fifth of 80 bins to 4000 Hz.
+            # The loudest is the tone of 200 Hz, the fifth of 80 bins up to 4000 Hz.
             self.assertIn(79 - rows.index(255) // 51, range(3, 8))
 
     def test_short(self):
@@ -176,7 +176,7 @@ class Sounds(unittest.TestCase):
 
 
 class Compilers(unittest.TestCase):
-    """As in the comments at the head of the examples."""
+    """As in the comments at the top of the examples."""
 
     def compile(self, command):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the processes of Python do with a device: fork and signals."""
+"""Processes of Python that use a device: fork and signals."""
 import contextlib
 import multiprocessing
 import os
@@ -16,7 +16,7 @@ import warnings
 import tap
 from gi.repository import Gio, GLib, Rlx
 
-# Seconds, for what takes a moment unless it hangs.
+# Seconds for calls that are quick unless they hang.
 GUARD = 60
 
 
@@ -39,7 +39,7 @@ class Fork(unittest.TestCase):
         queue = context.SimpleQueue()
         process = context.Process(target=report, args=[queue])
         with warnings.catch_warnings():
-            # Python says itself that a process with threads should not fork.
+            # Python itself warns that a process with threads should not fork.
             warnings.simplefilter('ignore', DeprecationWarning)
             process.start()
         process.join(GUARD)
@@ -59,7 +59,7 @@ class Fork(unittest.TestCase):
         self.assertEqual(doubled([3.0]), [6])
 
     def test_exit(self):
-        """Both sides go through all that the interpreter does at its end."""
+        """Both processes go through the interpreter's full shutdown."""
         tap.device()
         script = '''if True:
             import gi, os, sys
@@ -91,7 +91,7 @@ class Interrupt(unittest.TestCase):
             self.skipTest('the device may be too fast')
 
     def long_run(self):
-        """A run of some 10¹² operations, which is begun, and never expected to end."""
+        """A run of some 10¹² operations, which is started, and not expected to finish."""
         size = 1024
         g = Rlx.Graph()
         x = y = g.input('x', 'f32', [size, size])
@@ -120,7 +120,7 @@ class Interrupt(unittest.TestCase):
             timer.join()
 
     def check(self, call):
-        # What has been submitted runs to its end, but nobody waits for it here.
+        # The submitted work continues to its end, but nobody waits for it here.
         self.assertLess(self.interrupt(call), 3)
         self.assertFalse(tap.device().get_lost())
         self.assertEqual(doubled([3.0]), [6])
@@ -133,7 +133,7 @@ class Interrupt(unittest.TestCase):
         self.check(lambda: exe(x))
 
     def test_behind_another(self):
-        """A short run that has to wait for a long one of another thread."""
+        """A short run that has to wait for a long one in another thread."""
         exe, x = self.long_run()
         g = Rlx.Graph()
         g.output('y', -g.input('x', 'f32', [1]))
@@ -155,12 +155,12 @@ class Interrupt(unittest.TestCase):
         self.assertEqual(doubled([3.0]), [6])
 
     def test_calibrate(self):
-        # Where it fails, other tests must not find what was measured.
+        # If it fails, other tests must not see the measurements.
         self.addCleanup(tap.device().get_adapter().forget_calibration)
         self.check(tap.device().calibrate)
 
     def test_other_handler(self):
-        """A handler that raises nothing is run meanwhile, and the call goes on."""
+        """A handler that does not raise runs in between, and the call continues."""
         seen = []
         before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(threading.get_ident()))
         g = Rlx.Graph()
@@ -181,7 +181,7 @@ class Interrupt(unittest.TestCase):
         self.assertEqual(seen, [threading.get_ident()])
 
     def test_cancellable(self):
-        """The caller's own still counts."""
+        """The caller's own still works."""
         exe, x = self.long_run()
         cancellable = Gio.Cancellable()
         timer = threading.Timer(0.3, cancellable.cancel)

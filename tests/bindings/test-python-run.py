@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Python override on a device: results against numpy, asyncio, cancelling, errors."""
+"""The Python override on a device: results compared with numpy, asyncio, cancelling, errors."""
 import asyncio
 import functools
 import json
@@ -24,7 +24,7 @@ ULP = 2.0 ** -23
 
 
 def evaluate(build, **inputs):
-    """What the graph that build(**nodes) makes gives for numpy arrays."""
+    """The result of the graph that build(**nodes) makes, for numpy arrays."""
     g = Rlx.Graph()
     results = build(**{name: g.input(name, value.dtype, value.shape) for name, value in inputs.items()})
     for i, node in enumerate(results):
@@ -33,10 +33,10 @@ def evaluate(build, **inputs):
 
 
 class Symbols(unittest.TestCase):
-    """The operators of Python, against what they do to arrays."""
+    """Python's operators, compared with their effect on arrays."""
 
     def check(self, calls, *values, bound=0.0):
-        """bound: of the relative error of floats."""
+        """bound: the relative error of floats."""
         results = evaluate(lambda **nodes: [call(*nodes.values()) for call in calls.values()],
                            **{f'x{i}': value for i, value in enumerate(values)})
         for (name, call), got in zip(calls.items(), results):
@@ -181,7 +181,7 @@ class Attributes(unittest.TestCase):
 
 
 class Indexing(unittest.TestCase):
-    """Brackets and reductions, against numpy."""
+    """Brackets and reductions, compared with numpy."""
 
     def test_indices(self):
         x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
@@ -193,7 +193,7 @@ class Indexing(unittest.TestCase):
             np.s_[[0, 2], ::2], np.s_[1:, None, [3]], np.s_[np.array([1, 0]), ..., None], np.s_[np.int64(1)], np.s_[np.array(2)],
             np.s_[[]],
         ]
-        # numpy takes an empty list for floats.
+        # numpy treats an empty list as floats.
         results = evaluate(lambda x: [x[index] for index in indices], x=x)
         for index, got in zip(indices, results, strict=True):
             with self.subTest(index=str(index)):
@@ -300,7 +300,7 @@ class Calls(unittest.TestCase):
                      Rlx.Executable, Rlx.Device):
             with self.assertRaises(TypeError):
                 call()
-        # Still fit for use.
+        # Still usable.
         self.assertEqual(self.exe(a, a)[0].tolist(), [0, 0, 0])
 
     def test_parameters_and_states(self):
@@ -395,7 +395,7 @@ class Calls(unittest.TestCase):
     def test_estimate(self):
         self.assertGreater(self.exe.props.estimate, 0)
         self.assertEqual(self.exe.get_estimate(), self.exe.props.estimate)
-        # Nothing is measured unless somebody asks.
+        # Nothing is measured unless requested.
         self.assertIsNone(tap.device().props.calibration)
 
     def test_dictionaries(self):
@@ -404,7 +404,7 @@ class Calls(unittest.TestCase):
         exe = tap.device().compile(g)
         n = exe.get_n_dispatches()
         plan = exe.dup_plan()
-        # The dictionary outlives what it came from.
+        # The dictionary outlives its source.
         del exe, g
         self.assertEqual(plan['dispatches'], n)
         self.assertEqual(len(plan['steps']), n)
@@ -484,7 +484,7 @@ class OnDevice(unittest.TestCase):
 
 
 class Async:
-    """In the two classes below, with each of the event loops."""
+    """Used by the two classes below, with each of the event loops."""
     loop_factory = None
 
     @staticmethod
@@ -540,7 +540,7 @@ class Async:
             await self.exe.run_future([self.x], cancellable)
 
         async def meanwhile():
-            # On a busy machine a run can be over before it is cancelled.
+            # On a busy machine a run may finish before it is cancelled.
             for _ in range(100):
                 cancellable = Gio.Cancellable()
                 run = asyncio.ensure_future(self.exe.run_future([self.x], cancellable))
@@ -554,7 +554,7 @@ class Async:
             self.assertTrue(caught.exception.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED), caught.exception)
 
     def test_cancelled_task(self):
-        """Ends its own run alone, also when others share the cancellable."""
+        """Cancels only its own run, even if others share the cancellable."""
         async def main():
             cancellable = Gio.Cancellable()
             for _ in range(100):
@@ -669,7 +669,7 @@ class AsyncGLib(Async, unittest.TestCase):
         device = Rlx.Device.open(None)
         cancellable, seen = Gio.Cancellable(), []
 
-        # As soon as something is told, so that nothing is stored.
+        # As soon as progress is reported, so that nothing is stored.
         def on_calibrating(_device, fraction, what):
             seen.append((fraction, what))
             cancellable.cancel()
@@ -688,7 +688,7 @@ class AsyncPlain(Async, unittest.TestCase):
 
 class Progress(unittest.TestCase):
     def test_run(self):
-        """Every value comes in the thread that started the run, and before its results."""
+        """Every value arrives in the thread that started the run, and before its results."""
         g = Rlx.Graph()
         y = x = g.input('x', 'f32', [256, 256])
         for _ in range(400):

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Texts to tokens, and texts to vectors: a small model against NumPy in double precision, and all-MiniLM-L6-v2, where it was
-fetched, against PyTorch.
+"""Texts to tokens, and texts to vectors: a small model compared with NumPy in double precision, and all-MiniLM-L6-v2, if it
+was fetched, with PyTorch.
 
-minilm.json has what transformers 5.12 with PyTorch 2.14, both Debian's, gave for that model: the tokens of
-BertTokenizer, cut after 256, and the mean of the last hidden states in double precision, with the length 1."""
+minilm.json has the results of transformers 5.12 with PyTorch 2.14, both from Debian, for that model: the tokens of
+BertTokenizer, truncated to 256, and the mean of the last hidden states in double precision, normalised to length 1."""
 import json
 import math
 import os
@@ -84,7 +84,7 @@ def make_model(name, weights=None, config=None, words=WORDS, **files):
 
 
 def embed(weights, tokens):
-    """As the papers have it, one text at a time."""
+    """As in the papers, one text at a time."""
     w = {key: value.astype(float) for key, value in weights.items()}
 
     def norm(x, name):
@@ -134,11 +134,11 @@ def words_become_pieces():
     tap.equal(pieces('Über'), ['uber'])
     tap.equal(pieces('U\u0308b\u200ber'), ['uber'])
     tap.equal(pieces('c\x01at'), ['cat'])
-    # what spells a special token is none
+    # the spelling of a special token is not one
     tap.equal(pieces('[SEP]'), ['[', 'sep', ']'])
     tap.equal(pieces('a' * 100), ['a'] + ['##a'] * 99)
     tap.equal(pieces('a' * 101), ['[UNK]'])
-    # a text of several parts
+    # a text of several chunks
     tap.equal(pieces('the cat ' * 20000), ['the', 'cat'] * 20000)
     tap.equal(wordpiece(lower_case=False).encode('The the', False), [1, 4])
     tap.equal(tokenizer.find('##ting'), 8)
@@ -174,7 +174,7 @@ def hostile_vocabularies_are_refused():
             basis + b'x' * (16 << 20): 'the limit is 16777216',
     }.items():
         refuses(part, Rlx.Tokenizer.new_wordpiece, bytes_of(text), True)
-    # ends of lines of other systems, and none at the end, are no mistake
+    # line ends of other systems, and a missing one at the end, are valid
     tap.equal(Rlx.Tokenizer.new_wordpiece(bytes_of('[UNK]\r\n[CLS]\r\n[SEP]\r\na'), True).encode('a', False), [3])
     refuses('vocab.txt', Rlx.Tokenizer.open, Gio.File.new_for_path(tap.path('nowhere')), None)
 
@@ -211,7 +211,7 @@ def small_models_are_right():
         tokens = encoder.get_tokenizer().encode(text, True)
         tokens = tokens[:47] + tokens[-1:] if len(tokens) > 48 else tokens
         expected = unit(embed(WEIGHTS, tokens).mean(0))
-        # a text alone is the same as among others, but for rounding
+        # a text on its own gives the same result as among others, apart from rounding
         for vector in row, encoder.encode([text], None).numpy()[0]:
             tap.check(abs(vector - expected).max() < 2e-5, f'“{text[:20]}” is off by {abs(vector - expected).max()}')
     tap.equal(encoder.encode([], None).numpy().shape, (0, 16))

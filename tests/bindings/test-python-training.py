@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Rlx.Trainer: what it returns, reports, saves and refuses; adapters beside weights that stay as they are."""
+"""Rlx.Trainer: what it returns, reports, saves and rejects; adapters next to weights that stay as they are."""
 import asyncio
 import os
 import tempfile
@@ -15,7 +15,7 @@ ROWS, INPUTS = 8, 5
 
 
 def training_graph(inputs=INPUTS, skip=False, **extra):
-    """A line through points, by Adam."""
+    """A line fitted to points, with Adam."""
     g = Rlx.Graph()
     x, y = g.input('x', 'f32', [ROWS, inputs]), g.input('y', 'f32', [ROWS])
     w = {'w': g.state('w', np.zeros((inputs, 1), 'f')), 'b': g.state('b', np.zeros(1, 'f'))}
@@ -45,7 +45,7 @@ class Loop(unittest.TestCase):
         self.assertEqual(calls, [(i + 1, loss, 150) for i, loss in enumerate(losses)])
         self.assertLess(losses[-1], losses[0] / 50)
         np.testing.assert_allclose(np.asarray(trainer.read(['w'])['w']).ravel(), np.arange(INPUTS) - 2, atol=.3)
-        # A list has a length, a generator may have none; inputs may come by position.
+        # A list has a length, a generator may have none; inputs may be given by position.
         seen = []
         trainer.train([tuple(batch.values()) for batch in make_batches(2)], progress=lambda step, loss, total: seen.append(total))
         trainer.train(make_batches(1), progress=lambda step, loss, total: seen.append(total))
@@ -65,7 +65,7 @@ class Loop(unittest.TestCase):
         with self.assertRaises(GLib.Error) as caught:
             trainer.train(make_batches(10), progress=progress, cancellable=cancellable)
         self.assertTrue(caught.exception.matches(Gio.io_error_quark(), Gio.IOErrorEnum.CANCELLED))
-        # What was learnt stays, and more can be.
+        # The trained weights are kept, and training can continue.
         other = make_trainer()
         other.train(make_batches(3))
         np.testing.assert_array_equal(*(np.asarray(each.read(['w'])['w']) for each in (trainer, other)))
@@ -90,7 +90,7 @@ class Loop(unittest.TestCase):
             make_trainer().train(batches)
         self.assertTrue(caught.exception.matches(Rlx.graph_error_quark(), Rlx.GraphError.INVALID_ARGUMENT))
         self.assertIn('“loss” of step 2 is nan', caught.exception.message)
-        # Where it is asked for, the step is skipped and counted.
+        # On request, the step is skipped and counted.
         trainer = make_trainer(skip=True)
         losses = trainer.train(batches)
         self.assertEqual([np.isfinite(loss) for loss in losses], [True, False, True])
@@ -109,7 +109,7 @@ class Loop(unittest.TestCase):
 
 class Files(unittest.TestCase):
     def test_resume(self):
-        """What goes on from a file has the bits of what never stopped."""
+        """Training resumed from a file has the same bits as uninterrupted training."""
         batches = [*make_batches(12)]
         whole = make_trainer(accumulate=2, clip_norm=1.0)
         expected = whole.train(batches)
@@ -148,7 +148,7 @@ class Files(unittest.TestCase):
 
 class Adapters(unittest.TestCase):
     def test_low_rank(self):
-        """Parameters stay as they are; two thin matrices beside one learn, and can be saved and added to it."""
+        """Parameters stay as they are; two thin matrices next to one are trained, and can be saved and added to it."""
         random = np.random.default_rng(3)
         frozen, wanted = random.normal(0, 1, (6, 4)).astype('f'), random.normal(0, 1, (6, 4)).astype('f') * .1
         x = random.normal(0, 1, (16, 6)).astype('f')
@@ -171,11 +171,11 @@ class Adapters(unittest.TestCase):
             weights = Rlx.Weights.open(path)
             a, b = (np.asarray(weights.load_tensor(name)) for name in ('w.a', 'w.b'))
         difference = x @ (frozen + a @ b) - y
-        # The last loss is of before the last step.
+        # The last loss was computed before the last step.
         self.assertLess((difference ** 2).mean(), losses[-1] * 1.5)
 
     def test_packed(self):
-        """A weight of packed integers learns by what lies beside it, and stays the same bytes."""
+        """A weight of packed integers is trained through its adapters, and keeps its bytes."""
         random = np.random.default_rng(5)
         levels, scales = random.integers(0, 256, (8, 16), dtype=np.uint8), random.uniform(.005, .01, (8, 1)).astype('f')
         frozen = (levels.astype('f') - 128) * scales
@@ -185,7 +185,7 @@ class Adapters(unittest.TestCase):
         given, target = g.input('x', 'f32', x.shape), g.input('y', 'f32', (32, 8))
         w, scale = g.parameter('w', 'u8', levels.shape), g.constant(scales)
         a, b = g.state('w.a', random.normal(0, .3, (16, 1)).astype('f')), g.state('w.b', np.zeros((1, 8), 'f'))
-        # What comes before the weight learns, too: the gradient goes through it.
+        # Operators before the weight are trained, too: the gradient passes through it.
         gain = g.state('gain', np.full(16, .5, 'f'))
         h = given * gain
         loss = (h.dequant_matmul(w, 'int8', scale=scale, block_size=16) + h @ a @ b).mse_loss(target)
@@ -200,7 +200,7 @@ class Adapters(unittest.TestCase):
 
 class Half(unittest.TestCase):
     def test_masters(self):
-        """Activations in f16, parameters and the optimiser's values in f32: a step too small for f16 is not lost."""
+        """Activations in f16, parameters and the optimiser's state in f32: a step too small for f16 is not lost."""
         random = np.random.default_rng(6)
         x, slopes = random.normal(0, 1, (64, 4)).astype('f'), np.array([1, -.5, 2, 1.5], 'f')
         g = Rlx.Graph()
@@ -223,7 +223,7 @@ class Half(unittest.TestCase):
         np.testing.assert_allclose(learnt - 1, p - 1, rtol=8 * 2.0 ** -11, atol=20 * 2.0 ** -24)
         self.assertLess(np.abs(learnt - 1).max() / 20, 2.0 ** -12)
         self.assertLess(losses[-1], losses[0])
-        # An infinity on the way halves the scale, changes nothing, and is counted.
+        # An infinite activation halves the scale, changes nothing else, and is counted.
         trainer.train([(x * np.float32(1e6), batch[1])])
         self.assertEqual(trainer.skipped, 1)
         np.testing.assert_array_equal(np.asarray(trainer.read(['w'])['w']), learnt)
@@ -231,7 +231,7 @@ class Half(unittest.TestCase):
 
 class Several(unittest.TestCase):
     def test_losses(self):
-        """Two losses share a part; gradients of each, of their sum, and with a seed, with the same bits in each run."""
+        """Two losses share a subgraph; gradients of each, of their sum, and with a seed, with the same bits in each run."""
         random = np.random.default_rng(7)
         x, w = random.normal(0, 1, (5, 3)).astype('f'), random.normal(0, 1, (3, 4)).astype('f')
         g = Rlx.Graph()

@@ -45,7 +45,7 @@ def extremes(dtype):
 
 
 class Versioned:
-    """What DLPack's readers of a version get."""
+    """Exposes a tensor to DLPack consumers of one version."""
 
     def __init__(self, tensor, version):
         self.tensor, self.version = tensor, version
@@ -243,7 +243,7 @@ class Tensors(GraphErrors, unittest.TestCase):
         for wrong in (lambda: len(Rlx.Tensor.from_array(1)), lambda: tensor.item(), lambda: bool(tensor)):
             with self.assertRaises(TypeError):
                 wrong()
-        # Elements of four bits, too.
+        # Also 4-bit elements.
         self.assertEqual(Rlx.Tensor.from_array([1, -2], 'i4')[1], -2)
 
     def test_buffers_out(self):
@@ -254,7 +254,7 @@ class Tensors(GraphErrors, unittest.TestCase):
             for version in (None, (1, 0)):
                 back = np.from_dlpack(Versioned(tensor, version))
                 self.assertEqual((back.dtype, back.tobytes()), (np.dtype(dtype), extremes(dtype).tobytes()))
-                # Only the newer one can forbid to write to what is shared.
+                # Only the newer version can mark shared data as read-only.
                 self.assertEqual(np.shares_memory(back, tensor.numpy()), version is not None)
                 self.assertFalse(version is not None and back.flags.writeable)
             again = Rlx.Tensor.from_array(Versioned(tensor, (1, 0)))
@@ -264,7 +264,7 @@ class Tensors(GraphErrors, unittest.TestCase):
 
     def test_pickling(self):
         for data_type in Rlx.DataType:
-            # Exponents alone are powers of two, of which none is 0.
+            # Exponents alone are powers of two, none of which is 0.
             source = {Rlx.DataType.BOOL: [[True, False, True]], Rlx.DataType.F8E8M0: [[1, 2, 0.5]]}.get(data_type, [[1, 0, 1]])
             tensor = Rlx.Tensor.from_array(source, data_type)
             for copied in (pickle.loads(pickle.dumps(tensor)), copy.deepcopy(tensor)):
@@ -299,7 +299,7 @@ class Tensors(GraphErrors, unittest.TestCase):
         self.assertGraphError(Rlx.GraphError.SHAPE, lambda: Rlx.Tensor.new_from_floats([3], [1, 2]), '[3]', '2')
         self.assertGraphError(Rlx.GraphError.LIMIT, lambda: Rlx.Tensor.new_from_floats([1] * 10, [1]), '10', '8')
         self.assertGraphError(Rlx.GraphError.LIMIT, lambda: Rlx.Tensor.new_from_floats([2 ** 62, 4], [1]))
-        # A script could crash with these.
+        # A script could crash by using these.
         self.assertFalse(hasattr(Rlx.Tensor, 'new_from_address') or hasattr(Rlx.Tensor, 'get_address'))
 
     def test_without_numpy(self):
@@ -573,7 +573,7 @@ class Nodes(GraphErrors, unittest.TestCase):
             with self.assertRaises(TypeError):
                 self.g.output('z', wrong)
         self.assertGraphError(Rlx.GraphError.INVALID_ARGUMENT, lambda: self.g.output('y', y), '“y”', 'taken')
-        # It was reported: the graph is as good as before.
+        # It was reported: the graph is still valid.
         self.g.output('z', y)
         self.assertTrue(self.g.check())
 
@@ -621,7 +621,7 @@ class Nodes(GraphErrors, unittest.TestCase):
         self.assertGreater(tried, 40)
 
     def test_threads(self):
-        """Several that build one graph: nothing is lost, and nothing crashes."""
+        """Several threads building one graph: nothing is lost, and nothing crashes."""
         failures = []
 
         def build(number):
@@ -653,7 +653,7 @@ class Nodes(GraphErrors, unittest.TestCase):
 
 class Lifetime(unittest.TestCase):
     def assertGraphLives(self, get):
-        """A node alone keeps its graph, and both go together."""
+        """A node alone keeps its graph alive, and both are freed together."""
         gone = []
         g = Rlx.Graph()
         g.weak_ref(lambda: gone.append(True))
@@ -692,7 +692,7 @@ class Lifetime(unittest.TestCase):
             x = g.input('x', 'f32', [4])
             g.output('y', x.add(x).relu())
             if i % 2:
-                # The node alone keeps it until the next turn.
+                # Only the node keeps it until the next iteration.
                 del g
         del x
         g = None

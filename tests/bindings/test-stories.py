@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Fine-tunes a language model by adapters of low rank: a small text changes what it tells.
+"""Fine-tunes a language model with low-rank adapters: a small text changes what it tells.
 
-The model is stories260K of llama2.c, in shared/models beside the project; without it this is skipped.
+The model is stories260K of llama2.c, in shared/models next to the project; without it this is
+skipped.
 """
 import os
 import tempfile
@@ -26,7 +27,7 @@ class Stories(unittest.TestCase):
         cls.model = Model(FOLDER)
 
     def tell(self, adapters, tokens, n):
-        """The most likely tokens, one after the other."""
+        """The most likely tokens, one by one."""
         g = Rlx.Graph()
         x = g.input('tokens', 'i32', [LENGTH])
         parameters = {name: g.parameter(name, 'f32', shape) for name, shape in self.model.adapter_shapes().items()}
@@ -46,7 +47,7 @@ class Stories(unittest.TestCase):
         self.assertLess(len(tokens), LENGTH)
         nothing = {name: np.zeros(shape, 'f') for name, shape in model.adapter_shapes().items()}
         before, logits = self.tell(nothing, tokens[:6], len(tokens))
-        # What the model's maker computes.
+        # As computed by the author of the model.
         np.testing.assert_allclose(logits[:4], [-6.22291, 8.40434, -6.22374, -6.22254], atol=2e-4)
         self.assertNotEqual(before, tokens)
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Losses of fifty steps of training against PyTorch, of random encoders, residual networks and LSTMs, and of adapters that
+"""Losses of fifty training steps compared with PyTorch, for random encoders, residual networks and LSTMs, and for adapters that
 fine-tune stories260K: `./dev test --suite training torch`, after `./dev peers`.
 
-PyTorch computes in double precision, from the same numbers. What rounding to f32 may make of a loss depends on how much a
-network's training makes of small errors, so that is found out there, too. The gradient of a tensor comes from a chain of
-sums, each of which is off by some (log₂ n + 24) · 2⁻²⁴ of its terms; with NOISE, that for n = 256 of the gradient's root mean square in
-each element of it and in each step, trainings go other ways. The distance of the farthest of TRIALS of these, three of
-which nearly surely see half of what there is to be seen, twice that for the other half and twice again for errors that are not
-random, bounds ours; the loss itself is rounded, too.
+PyTorch computes in double precision, from the same numbers. The effect of rounding to f32 on a loss depends on how much a
+network's training amplifies small errors, so that is measured, too. The gradient of a tensor comes from a chain of sums, each
+with a relative error of some (log₂ n + 24) · 2⁻²⁴ of its terms; with NOISE, that for n = 256 relative to the gradient's root
+mean square, added to each element of it in each step, trainings diverge. Our bound is the largest deviation among TRIALS of
+these, three of which almost surely show half of the possible deviation, times two for the other half and times two again for
+errors that are not random; the loss itself is rounded, too.
 """
 import argparse
 import json
@@ -20,7 +20,7 @@ import unittest
 
 import numpy as np
 
-# Where PyTorch is, the library is not.
+# The Python with PyTorch lacks the library.
 if '--torch' not in sys.argv:
     import tap
 import stories
@@ -79,7 +79,7 @@ class Torch(training.Torch):
         return h
 
     def rope(self, x):
-        """Pairs of neighbours turn by position · 10000^(-2i/width)."""
+        """Adjacent pairs are rotated by position · 10000^(-2i/width)."""
         torch, width = self.torch, x.shape[-1]
         angles = torch.arange(x.shape[1], dtype=x.dtype)[:, None] * 10000.0 ** (-torch.arange(0, width, 2, dtype=x.dtype) / width)
         cosines, sines = angles.cos()[:, None], angles.sin()[:, None]
@@ -93,7 +93,7 @@ class Torch(training.Torch):
 
 
 class Random:
-    """A network of a kind, of sizes that a seed draws; weights and batches by more of it."""
+    """A network of a given kind, whose sizes are drawn from a seed; so are weights and batches."""
 
     constants = {}
 
@@ -136,7 +136,7 @@ class Random:
         return 'f32', (self.batch, 3, self.side, self.side) if self.kind == 'resnet' else (self.tokens, self.batch, self.inputs), (self.batch,)
 
     def data(self, step):
-        """The same few batches again and again, so that there is something to learn."""
+        """The same few batches repeatedly, so that there is something to learn."""
         random = np.random.default_rng([self.seed, step % 4])
         kind, shape, labels = self.inputs_type()
         x = random.integers(0, 32, shape, dtype=np.int32) if kind == 'i32' else random.standard_normal(shape).astype('f')
@@ -161,7 +161,7 @@ class Random:
 
 
 class Stories:
-    """Adapters of low rank beside the weights of stories260K, on one text."""
+    """Low-rank adapters for the weights of stories260K, trained on one text."""
 
     def __init__(self, _seed):
         self.model = stories.Model(stories.FOLDER)
@@ -217,7 +217,7 @@ def run_rlx(network):
 
 
 def run_torch(network):
-    """The curve, and how far others are from it that have noise in their gradients."""
+    """The loss curve, and its distance from others with noise in their gradients."""
     a = Torch()
     torch = a.torch
     torch.set_default_dtype(torch.float64)
@@ -255,11 +255,11 @@ class Curves(unittest.TestCase):
                               env=os.environ | {'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1'})
         self.assertEqual(done.returncode, 0, done.stderr)
         theirs, ours = json.loads(done.stdout), run_rlx(make(kind, seed))
-        # Something is learnt of the batches, which come again.
+        # The network learns from the batches, which are repeated.
         self.assertLess(sum(theirs['losses'][-4:]), sum(theirs['losses'][:4]))
         worst = 0
         for i, (loss, expected) in enumerate(zip(ours, theirs['losses'])):
-            # Errors of earlier steps do not go away where the curves happen to cross.
+            # Errors of earlier steps do not vanish where the curves happen to cross.
             bound = FACTOR * max(theirs['apart'][:i + 1]) + NOISE * abs(expected)
             worst = max(worst, abs(loss - expected) / bound)
             self.assertLessEqual(abs(loss - expected), bound, f'{kind} {seed}, step {i}: the loss is {loss}, PyTorch has {expected}')

@@ -79,7 +79,7 @@ void test_graphs_are_freed () {
             var x = g.input ("x", Rlx.DataType.F32, { 2 });
             var y = x.add (x).relu ();
             g.output ("y", y);
-            // The node alone keeps it.
+            // Only the node keeps it alive.
             g = null;
             assert (n_gone == i && y.get_graph ().check ());
         }
@@ -134,7 +134,7 @@ void test_errors () {
         assert_not_reached ();
     }
     try {
-        // All of them were reported, and the graph is as it was.
+        // All of them were reported, and the graph is unchanged.
         g.check ();
     } catch (Error e) {
         assert_not_reached ();

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-/* Constants without data are zeros; larger ones become inputs, as only their shape
- * matters. */
+/* Constants without data are zeros; larger ones become inputs, as only their shape matters. */
 #define MAX_ZEROS ((gint64) 1 << 22)
 
 struct _Build

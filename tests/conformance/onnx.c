@@ -39,8 +39,7 @@ is_number (JsonNode *node)
          (json_node_get_value_type (node) != G_TYPE_STRING || case_number_is_string (node));
 }
 
-/* A number that can be read as an integer is one, unless the attribute of that name holds
- * floats. */
+/* A number that can be read as an integer is one, unless the attribute of that name holds floats. */
 static GVariant *
 variant_of_number (const char *name,
                    JsonNode   *node)

@@ -32,9 +32,8 @@ is_unsupported (const GError *error)
          g_error_matches (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED);
 }
 
-/* Whether everything in the case has an equivalent, as far as can be told without
- * building it: a case that must be rejected must not pass because something is merely
- * missing. */
+/* Whether everything in the case has an equivalent, as far as can be told without building
+ * it: a case that must be rejected must not pass because something is merely missing. */
 static gboolean
 check_supported (const Case *test,
                  char      **reason)
@@ -177,8 +176,7 @@ compare_outputs (const Case *test,
   return NULL;
 }
 
-/* Whether a 64-bit integer of the case exceeds 32 bits, which is their width on a
- * device. */
+/* Whether a 64-bit integer of the case exceeds 32 bits, which is their width on a device. */
 static gboolean
 has_wide_integers (const Case *test)
 {

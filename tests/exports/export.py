@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes models of transformers and torchvision as ONNX files, with inputs and what ONNX Runtime makes of them:
+"""Writes models of transformers and torchvision as ONNX files, with inputs and ONNX Runtime's results for them:
 python3 export.py FOLDER [NAME…], in the root that `./dev peers` makes. NAME is one below; the weights are random."""
 import json
 import logging
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 import transformers as t
 
-# A tensor's worth of each: the structure is that of the real ones.
+# Tiny sizes: the structure is that of the real ones.
 SMALL = {'hidden_size': 64, 'num_hidden_layers': 2, 'num_attention_heads': 4, 'intermediate_size': 128}
 TOKENS = {0: 'batch', 1: 'tokens'}
 
@@ -31,7 +31,7 @@ def logits(output):
 
 
 def bert(large=False):
-    """Also the workload of a benchmark: BERT of four layers as one sentence of 128 tokens meets it."""
+    """Also a benchmark workload: BERT of four layers for a sentence of 128 tokens."""
     size = {'hidden_size': 512, 'num_hidden_layers': 4, 'num_attention_heads': 8, 'intermediate_size': 2048} if large else SMALL
     model = t.BertModel(t.BertConfig(vocab_size=99, **size), add_pooling_layer=False)
     mask = torch.ones(1 if large else 2, 128 if large else 12, dtype=torch.long)
@@ -111,7 +111,7 @@ class Called(torch.nn.Module):
 
 
 def randomise(model):
-    """So that nothing grows or vanishes from layer to layer, and no two biases are alike."""
+    """Scaled so that activations neither grow nor vanish from layer to layer, and no two biases are equal."""
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             torch.nn.init.normal_(parameter, std=parameter[0].numel() ** -0.5)
@@ -131,8 +131,8 @@ def export(name, folder):
 
 
 def run(path, inputs, results):
-    """What ONNX Runtime makes of a model, into a file. In a process of its own: both it and `onnx` bring operators along, and
-    complain about each other's."""
+    """Writes ONNX Runtime's results for a model to a file. In a process of its own: both it and `onnx` register operators,
+    and complain about each other's."""
     np.savez(results, **inputs)
     subprocess.run([sys.executable, __file__, '--run', path, results], check=True)
     return [*np.load(results).values()]
@@ -149,8 +149,8 @@ def run_here(path, results):
 
 
 def quantise(path, inputs, to):
-    """As integers of 8 bits between QuantizeLinear and DequantizeLinear, as ONNX Runtime's own tool has it: one scale for each
-    channel of a filter, one for each tensor on the way."""
+    """As 8-bit integers between QuantizeLinear and DequantizeLinear, as ONNX Runtime's own tool does it: a scale per channel
+    of a filter, and one per activation tensor."""
     import onnx
     from onnx import helper, numpy_helper
     model = onnx.load(path)
@@ -160,7 +160,7 @@ def quantise(path, inputs, to):
     for node in graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    # What is limited in the next node needs no levels before that.
+    # Values that the next node clamps need no levels before that.
     quantised = [graph.input[0].name] + [
         node.output[0] for node in graph.node if node.op_type in ('Conv', 'Clip', 'Add', 'GlobalAveragePool') and
         [reader.op_type for reader in readers.get(node.output[0], [])] != ['Clip']]

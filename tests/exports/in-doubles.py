@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What a quantised model gives if everything between its integers is done in double precision:
-python3 in-doubles.py MODEL.onnx INPUT RESULTS.npz, in the root that `./dev peers` makes. RESULTS has the input as `x`; it gets
-`doubles`, and what ONNX Runtime gives in f32, without and with what it optimises."""
+"""Evaluates a quantised model with everything between its integers in double precision: python3 in-doubles.py MODEL.onnx INPUT
+RESULTS.npz, in the root that `./dev peers` makes. RESULTS has the input as `x`; it gets `doubles`, and the results of ONNX
+Runtime in f32, without and with its optimisations."""
 import subprocess
 import sys
 import warnings
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def run_here(path, name, results):
-    """In a process of its own: both `onnxruntime` and `onnx` bring operators along, and complain about each other's."""
+    """In a process of its own: both `onnxruntime` and `onnx` register operators, and complain about each other's."""
     import onnxruntime as ort
     arrays = dict(np.load(results))
     for key, level in ('plain', ort.GraphOptimizationLevel.ORT_DISABLE_ALL), ('optimised', ort.GraphOptimizationLevel.ORT_ENABLE_ALL):
@@ -59,7 +59,7 @@ def operators():
 
 
 def widen(model):
-    """Makes all floats doubles."""
+    """Turns all floats into doubles."""
     import onnx
     from onnx import numpy_helper
 

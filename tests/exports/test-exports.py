@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Models that torch and transformers export, against ONNX Runtime's CPU provider, and how many dispatches they become; and a
-quantised model against its evaluation in double precision. What `./dev peers` fetches makes them; without it all is skipped.
+"""Models exported by torch and transformers, compared with ONNX Runtime's CPU provider, and their number of dispatches; and
+a quantised model, compared with its evaluation in double precision. They are made by what `./dev peers` fetches; without
+that everything is skipped.
 """
 import os
 import re
@@ -25,9 +26,9 @@ from gi.repository import Rlx
 import peers
 import tap
 
-# Some forty steps, each off by what rounding makes of a sum of 256 terms, in units of its largest element.
+# Some forty steps, each with the rounding error of a sum of 256 terms, relative to its largest element.
 TOLERANCE = 40 * 256 ** 0.5 * 2.0 ** -24
-# How many dispatches each run takes on lavapipe, for these dimensions. More means that something is not recognised any more:
+# The number of dispatches per run on lavapipe, for these dimensions. More means that something is no longer recognised:
 # attention, norms, GELU, joint products, rotary positions (Llama, Qwen3: one for queries and keys), integers (MobileNet).
 TOKENS = {'batch': 2, 'tokens': 12}
 DISPATCHES = {
@@ -76,8 +77,8 @@ class Exports(unittest.TestCase):
                     self.check_dispatches(Path(folder), name)
 
     def test_moonshine(self):
-        """Levels of 8 bits make noise of rounding: where a quotient is next to the middle between two levels, the last bit of an
-        f32 decides, and layer for layer others follow. Who computes in f32 differs from doubles as much as anybody else."""
+        """8-bit levels cause rounding noise: if a quotient is close to the midpoint between two levels, the last bit of an f32
+        decides, and more levels follow in each layer. Any computation in f32 differs from doubles about equally."""
         model, sound = inputs.find('moonshine-tiny'), inputs.find('jfk')
         if model is None or sound is None:
             raise unittest.SkipTest('moonshine-tiny or jfk was not fetched: ./dev models moonshine-tiny jfk')
@@ -94,7 +95,7 @@ class Exports(unittest.TestCase):
 
             mine, others = Rlx.Session.open(str(model))(input_values=x)[0].numpy(), [arrays['plain'], arrays['optimised']]
             print(f'# off from doubles by {distance(mine):.5f}; ONNX Runtime by', *(f'{distance(y):.5f}' for y in others), flush=True)
-            # The same number of flips, drawn anew: over 131,616 elements their root mean square varies little.
+            # The same number of flips in other places: over 131,616 elements their root mean square varies little.
             self.assertLessEqual(distance(mine), 1.25 * max(map(distance, others)))
 
 

@@ -122,8 +122,7 @@ rlx_fault_n_miscompiled (void)
   return n;
 }
 
-/* The kernel that the driver is given in place of @descriptor's, or NULL for the
- * original. */
+/* The kernel that the driver is given in place of @descriptor's, or NULL for the original. */
 static char *
 miscompile (const WGPUShaderModuleDescriptor *descriptor)
 {
@@ -167,8 +166,7 @@ stop_process (void)
   waitpid (other, NULL, 0);
 }
 
-/* The fault for this call, unless it is one that happens before the call and has been
- * done here. */
+/* The fault for this call, unless it is one that happens before the call and has been done here. */
 static RlxFaultKind
 reach (RlxFaultPoint point)
 {

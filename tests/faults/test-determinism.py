@@ -3,8 +3,7 @@
 """The same graph and inputs give the same bits: in every run and process, with any number of
 threads.
 
-Usage: test-determinism.py PROBE
-"""
+Usage: test-determinism.py PROBE"""
 import os
 import sys
 

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A program in unusual environments: its result is the same, or it reports what is wrong, and nothing else.
 
-Usage: test-environment.py PROBE
-"""
+Usage: test-environment.py PROBE"""
 import glob
 import json
 import os
@@ -136,8 +135,7 @@ def strange_cache_folders():
 
 @tap.test
 def cache_folders_of_others():
-    """If others could write there, they could make the driver load arbitrary code: it is not used.
-    """
+    """If others could write there, they could make the driver load arbitrary code: it is not used."""
     folder = cache('open')
     os.mkdir(folder + '/rlx-wgpu')
     os.chmod(folder + '/rlx-wgpu', 0o777)

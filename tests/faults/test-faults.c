@@ -352,8 +352,7 @@ check_three (RlxDevice *device)
     }
 }
 
-/* A device that computes wrong results is not returned, or without the feature
- * concerned. */
+/* A device that computes wrong results is not returned, or without the feature concerned. */
 static void
 test_miscompiled (void)
 {
@@ -440,8 +439,7 @@ compile_doubling (void)
   return executable;
 }
 
-/* A run in which the @nth call at @point fails; it returns the error @code, unless that
- * is 0. */
+/* A run in which the @nth call at @point fails; it returns the error @code, unless that is 0. */
 static void
 check_run (RlxExecutable *executable,
            RlxFaultPoint  point,
@@ -556,8 +554,7 @@ check_at_exit (void)
   _exit (1);
 }
 
-/* A device that is being closed in its thread when the process ends is closed
- * completely. */
+/* A device that is being closed in its thread when the process ends is closed completely. */
 static void
 test_exit_while_closing (void)
 {
@@ -616,8 +613,7 @@ compile_much (gpointer device)
   return NULL;
 }
 
-/* Drivers that compile in threads of their own have finished before their compiler is
- * torn down. */
+/* Drivers that compile in threads of their own have finished before their compiler is torn down. */
 static void
 test_exit_while_compiling (void)
 {

@@ -503,8 +503,7 @@ test_many_devices (void)
   g_assert_cmpuint (settled, >, 0);
   g_test_message ("%" G_GSIZE_FORMAT " KiB after half of it, %" G_GSIZE_FORMAT " KiB in the end", settled / 1024, resident_bytes () / 1024);
 #ifndef __SANITIZE_ADDRESS__
-  /* which holds on to freed memory; without it, a leak of a device's objects would be many
-   * megabytes */
+  /* which holds on to freed memory; without it, a leak of a device's objects would be many megabytes */
   g_assert_cmpuint (resident_bytes (), <=, settled + 4 * 1024 * 1024);
 #endif
 }

@@ -82,7 +82,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data,
     {
       g_autoptr(RlxWeightsEntry) entry = g_list_model_get_item (G_LIST_MODEL (weights), i);
 
-      /* Any file may come as one that is not an index. */
+      /* Any file may be something other than an index. */
       if (rlx_weights_entry_get_size (entry) <= size)
         {
           g_autoptr(RlxTensor) tensor = rlx_weights_load_tensor (weights, rlx_weights_entry_get_name (entry), NULL, &error);

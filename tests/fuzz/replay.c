@@ -27,7 +27,7 @@ main (int    argc,
 
       g_file_get_contents (path, &contents, &size, &error);
       g_assert_no_error (error);
-      /* without the NUL that is behind it, so that a tool for memory sees who reads on */
+      /* without the terminating NUL, so that sanitizers detect reads beyond the end */
       exact = g_memdup2 (contents, size);
       LLVMFuzzerTestOneInput (exact, size);
       g_print ("ok %u - %s\n", ++n, name);

@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 
-/* A file may say that it holds more than a test has time and memory for. */
+/* A file may claim to hold more than a test has time and memory for. */
 #define MAX_BYTES (1 << 20)
 #define MAX_TENSORS 32
 
@@ -27,7 +27,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data,
       return 0;
     }
   g_assert_no_error (error);
-  /* The other targets see to other formats. */
+  /* Other formats have their own fuzz targets. */
   if (rlx_weights_get_format (weights) != FORMAT)
     return -1;
   g_assert_true (g_variant_is_normal_form (rlx_weights_get_metadata (weights)));

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reads the assembly of AMD's RDNA GPUs, as Mesa's compiler writes it.
+"""Reads the assembly of AMD's RDNA GPUs, as written by Mesa's compiler.
 
-Clocks are those of one SIMD for one wave, by the costs that the compiler has for gfx10 to gfx12: an instruction of 64 lanes takes two
-passes, one where it can be issued doubly (f32 arithmetic, moves and selects on gfx11 and later); integer products of 32 bits four times
-as many; a matrix product 32. `lds`, `vmem`: of workgroup memory, and of memory and scratch, a CU with two SIMDs has 128 bytes a clock, which is
-an assumption."""
+Clocks are those of one SIMD for one wave, by the compiler's costs for gfx10 to gfx12: an instruction of 64 lanes takes two
+passes, one if it can be dual-issued (f32 arithmetic, moves and selects on gfx11 and later); 32-bit integer products four times
+as many; a matrix product 32. `lds`, `vmem`: for workgroup memory, and for memory and scratch, a CU with two SIMDs has 128 bytes
+per clock, which is an assumption."""
 import re
 
 import machine
@@ -14,12 +14,12 @@ DUAL = re.compile(r'v_(dual_)?((fma|fmac|fmaak|fmamk|mul|add|sub|subrev|max|min)
                   r'dot2c?_f32_f16|(add|sub|mad|mul_lo)_[iu]16|(max|min)_[iu]16)')
 FMA = re.compile(r'v_(dual_)?(fma|fmac|fmaak|fmamk|mac|mad|pk_fma|pk_fmac|dot\d|fma_mix)')
 QUARTER = re.compile(r'v_(mul_lo_u32|mul_hi_[iu]32|mad_[iu]64_[iu]32|mul_lo_i32)')
-# x · 1 - 0, which turns a half float into a float
+# x · 1 - 0, which converts a half float to a float
 CONVERSION = re.compile(r', 1\.0, (neg\()?0')
 
 
 def get_width(name):
-    """Bytes a lane moves."""
+    """Bytes moved per lane."""
     for pattern, size in (r'_b128|x4|_b512|x16', 16), (r'_b96|x3', 12), (r'_b64|x2', 8), (r'[ui]8|byte', 1), (r'b16|[ui]16|short', 2):
         if re.search(pattern, name):
             return size
@@ -27,7 +27,7 @@ def get_width(name):
 
 
 def get_macs(name):
-    """Products and sums a lane makes."""
+    """Multiply-adds per lane."""
     if 'dot8' in name:
         return 8
     if 'dot4' in name:
@@ -44,7 +44,7 @@ def count(text, counts, chip, wave):
             if FMA.match(part) and not ('fma_mix' in part and CONVERSION.search(part)) and not QUARTER.match(part):
                 macs = get_macs(part.split()[0])
                 counts['macs'] += macs * wave
-                # gfx11 and later make 64 products of f32 a clock, those before 32
+                # gfx11 and later compute 64 f32 products per clock, earlier ones 32
                 counts['product'] += macs * wave / 64 * (1 if chip.gfx >= 11 else 2)
         if 'wmma' in name:
             counts['matrices'] += 1
@@ -102,7 +102,7 @@ def read(path, chip, subgroup):
     flight = 0
     for text, counts in zip(instructions, owners):
         count(text, counts, chip, subgroup)
-        # What is on its way from memory at a time, in units of 16 bytes a lane.
+        # Outstanding loads from memory, in units of 16 bytes per lane.
         if re.match(r's_wait(cnt.*vmcnt|_loadcnt)', text):
             flight = 0
         elif re.match(r'(buffer|global)_load', text):

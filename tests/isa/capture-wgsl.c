@@ -60,7 +60,7 @@ int
 main (int argc, char *argv[])
 {
   static const WGPUInstanceFeatureName timed[] = { WGPUInstanceFeatureName_TimedWaitAny };
-  /* Those of the library. */
+  /* As in the library. */
   const char *enabled[] = { "allow_unsafe_apis", "vulkan_enable_f16_on_nvidia" };
   WGPUDawnTogglesDescriptor toggles = WGPU_DAWN_TOGGLES_DESCRIPTOR_INIT;
   WGPUInstanceDescriptor instance_info = WGPU_INSTANCE_DESCRIPTOR_INIT;
@@ -125,6 +125,6 @@ main (int argc, char *argv[])
       free (name);
     }
   fflush (NULL);
-  /* Without the driver's clean-up, which would wait for its hardware. */
+  /* Skips the driver's clean-up, which would wait for its hardware. */
   _exit (0);
 }

@@ -1,23 +1,23 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The chips whose compilers are asked, and what is known of them."""
+"""The chips to compile for, and what is known about them."""
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """`name` is a target of the library's. `card` is what the driver, or gpu-shim.c, calls it. `bytes_per_clock` is what
-    memory delivers to one of the units whose clocks are counted (an engine of Intel's, a SIMD of AMD's, a quarter of an
-    SM of NVIDIA's), from the makers' figures: bandwidth / (units · clock)."""
+    """`name` is a target of the library. `card` is its name for the driver, or gpu-shim.c. `bytes_per_clock` is what
+    memory delivers to one of the units whose clocks are counted (an engine for Intel, a SIMD for AMD, a quarter of an SM
+    for NVIDIA), according to the vendors' data: bandwidth / (units · clock)."""
     name: str
     maker: str
     card: str
     model: str
     bytes_per_clock: float
-    units: int                # how many of them
-    matrix_rate: int = 0      # of its matrix units, f16 with sums of f32, in products of f32; 0: none that can be used
+    units: int                # their number
+    matrix_rate: int = 0      # of its matrix units, f16 with f32 sums, in f32 products; 0: no usable ones
     lanes: int = 8            # Intel: of an engine
-    shared_pipe: bool = False  # Intel: floats and integers have one pipe
+    shared_pipe: bool = False  # Intel: floats and integers share a pipe
     gfx: int = 11             # AMD: the generation
 
 
@@ -35,5 +35,5 @@ CHIPS = {chip.name: chip for chip in (
 
 
 def get_peak(chip):
-    """Multiply-adds of f32 a clock and unit."""
+    """Multiply-adds of f32 per clock and unit."""
     return {'intel': chip.lanes, 'amd': 64 if chip.gfx >= 11 else 32, 'nvidia': 32}[chip.maker]

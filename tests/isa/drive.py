@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""From graphs to the machine code of chips that are not there: the library plans for a target by name, Dawn makes the SPIR-V on
-Mesa's driver for that chip, which gpu-shim.c (Intel, NVIDIA) or the driver itself (AMD) lets open without a card, and the driver
-compiles it. What was compiled once is kept, by the text of the kernel."""
+"""From graphs to machine code for absent chips: the library plans for a named target, Dawn generates the SPIR-V on Mesa's
+driver for that chip, which gpu-shim.c (Intel, NVIDIA) or the driver itself (AMD) lets open without a card, and the driver
+compiles it. Results are cached by the text of the kernel."""
 import concurrent.futures
 import hashlib
 import json
@@ -14,15 +14,15 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Kernels that one process compiles.
+# Number of kernels compiled per process.
 BATCH = 12
 FLAGS = ['-std=gnu11', '-O2', '-Wall', '-Wextra', '-Wno-missing-field-initializers']
-# AMD's driver comes from the root, since later ones cannot do without a card; so do libraries that are not here.
+# AMD's driver comes from the root, as later versions need a card; so do libraries that are missing here.
 AMD_LIBRARIES = ['libvulkan_radeon.so', 'libLLVM.so.19.1', 'libxml2.so.2']
 
 
 class Failure(Exception):
-    """What a person should read."""
+    """A message for the user."""
 
 
 class Tools:
@@ -59,7 +59,7 @@ class Tools:
             subprocess.run(['cc', *FLAGS, f'-I{self.folder}/include', '-o', result, HERE / source, *flags], check=True)
 
     def environment(self, chip, **more):
-        """To run a program on the driver for a chip."""
+        """The environment for running a program with a chip's driver."""
         env = dict(os.environ, MESA_SHADER_CACHE_DISABLE='1', **more)
         if chip.maker == 'amd':
             env.update(VK_DRIVER_FILES=str(self.folder / 'amd.json'), RADV_FORCE_FAMILY=chip.card, ISA_TYPE='discrete',
@@ -76,7 +76,7 @@ class Tools:
         return result.returncode, result.stdout, '\n'.join(errors)
 
     def capture(self, chip, folder, command):
-        """Lets any Vulkan program open the chip; its shaders go to a folder."""
+        """Lets any Vulkan program open the chip; captures its shaders in a folder."""
         return self.run(command, self.environment(chip, ISA_CAPTURE=str(folder), VK_LAYER_PATH=str(self.folder),
                                                   VK_INSTANCE_LAYERS='VK_LAYER_ISA_capture'))
 
@@ -88,8 +88,8 @@ class Tools:
 
 
 def compile_texts(tools, chip, texts, cache):
-    """Machine code of WGSL texts: by text a pair of its statistics (None when it does not compile) and the path of the
-    assembly."""
+    """Machine code of WGSL texts: a dictionary from text to a pair of its statistics (None if it does not compile) and
+    the path of the assembly."""
     folder = pathlib.Path(cache) / chip.name
     folder.mkdir(parents=True, exist_ok=True)
     version = tools.driver_version(chip)
@@ -122,7 +122,7 @@ def compile_batch(tools, chip, names, work, folder):
     if not (work / 'index').exists():
         return
     robust = 2 if 'robust2=1' in (work / 'index').read_text() else 1
-    # One that the compiler refuses must not take the others with it.
+    # A kernel that the compiler rejects must not affect the others.
     _, output, errors = tools.run([tools.folder / 'stats', '--json', '--index', '--robust', robust, '--asm', work, work],
                                   tools.environment(chip))
     if errors:

@@ -34,19 +34,19 @@
 
 #define NODE "/dev/dri/renderD128"
 #define GIB (UINT64_C (1) << 30)
-#define SPACE (UINT64_C (1) << 42)   /* of the file behind all buffers; only pages that are touched are memory */
+#define SPACE (UINT64_C (1) << 42)   /* of the file behind all buffers; only touched pages take memory */
 #define MAX_BUFFERS (1 << 20)
 
 #define INTEL 0x8086
 #define NVIDIA 0x10de
 
-/* Intel: cores are what it calls subslice, dual subslice or Xe core, engines the vector engines of a core; from Xe-HPG on
- * the kernel tells of one slice with all cores. NVIDIA: cores are TPCs (two SMs), engines GPCs. */
+/* Intel: cores are subslices, dual subslices or Xe cores, engines the vector engines of a core; from Xe-HPG on the kernel
+ * reports a single slice with all cores. NVIDIA: cores are TPCs (two SMs), engines GPCs. */
 static const struct Chip
 {
   const char *name;
   uint32_t id, revision, cores, engines, memory_gib;
-  uint32_t clock;              /* of time stamps, Hz; NVIDIA: the chipset as the hardware names it */
+  uint32_t clock;              /* of time stamps, Hz; NVIDIA: the hardware's number for the chipset */
   uint16_t copy, graphics, compute;   /* NVIDIA: classes of its engines */
 } chips[] = {
   { "skl", 0x1912, 6, 3, 8, 0, 12000000, 0, 0, 0 },         /* Gen9: HD Graphics 530 */
@@ -188,7 +188,7 @@ open_any (const char *path, int flags, mode_t mode)
 OPEN (open)
 OPEN (open64)
 
-/* One structure has two names here. */
+/* The same structure has two names here. */
 #define STAT(name, type) \
   int \
   name (const char *path, struct type *status) \
@@ -237,7 +237,7 @@ get_parameter (int32_t which, int *value)
     }
 }
 
-/* Writes the answer to one item of a query, or nothing when there is no room; returns its length. */
+/* Writes the answer to one item of a query, or nothing if there is no room; returns its length. */
 static int
 answer (uint64_t id, void *data, int room)
 {
@@ -341,7 +341,7 @@ create_buffer (uint64_t *size)
   return handle;
 }
 
-/* The pages go back to the system; the offset is not used again. */
+/* The pages are returned to the system; the offset is not reused. */
 static void
 close_buffer (uint32_t handle)
 {
@@ -467,7 +467,7 @@ handle_i915 (unsigned long request, void *argument)
 
 /* ---- requests of nouveau ---- */
 
-/* Objects of the kernel's driver are made and asked by a request of their own, whose structures are not among the
+/* Objects of the kernel driver are created and queried by a request of their own, whose structures are not in the
  * kernel's public headers. */
 typedef struct
 {

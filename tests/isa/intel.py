@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reads the assembly of Intel's GPUs, as Mesa's compiler writes it.
+"""Reads the assembly of Intel's GPUs, as written by Mesa's compiler.
 
-Clocks are those of one vector engine for one thread. An engine has 8 lanes of 32 bits (16 for Xe2): an instruction of n lanes takes
-n / lanes clocks, at least one; half that for half floats, twice for products of 32-bit integers (which is also what Mesa counts),
-four times for `math`. Floats and integers have pipes of their own, one up to Tiger Lake. A `dpas` of depth 8 and 8 rows is 16 clocks.
-`lsc`: bytes from and to workgroup memory, memory and scratch, at 8 bytes a clock and engine (16 for Xe2), that is 128 a clock and core,
-which is an assumption. `issue`: one instruction a clock."""
+Clocks are those of one vector engine for one thread. An engine has 8 lanes of 32 bits (16 for Xe2): an instruction of n lanes
+takes n / lanes clocks, at least one; half that for half floats, twice for products of 32-bit integers (which is also how Mesa
+counts), four times for `math`. Floats and integers have separate pipes, a shared one up to Tiger Lake. A `dpas` of depth 8 and
+8 rows takes 16 clocks. `lsc`: bytes from and to workgroup memory, memory and scratch, at 8 bytes per clock and engine (16 for
+Xe2), that is 128 per clock and core, which is an assumption. `issue`: one instruction per clock."""
 import re
 
 import machine
@@ -16,7 +16,7 @@ DPAS = re.compile(r'^dpas\.(\d+)x(\d+)\((\d+)\)')
 TYPE = re.compile(r'(?:>|\d|nul+)(DF|HF|BF|F|UQ|Q|UD|D|UW|W|UB|B)\b')
 FLOAT = {'F', 'HF', 'BF', 'DF'}
 FLOW = {'if', 'else', 'endif', 'while', 'do', 'break', 'cont', 'halt', 'jmpi', 'brd', 'brc', 'nop', 'call', 'ret', 'goto', 'join'}
-# A message to scratch is not alone: two instructions make its descriptor and two its address.
+# A scratch message comes with others: two instructions for its descriptor and two for its address.
 SPILL_HELPERS = 4
 
 

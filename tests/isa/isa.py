@@ -17,13 +17,13 @@ import machine
 
 HERE = pathlib.Path(__file__).resolve().parent
 LAST = HERE / 'last.json'
-# Figures of the same code can differ by so much, in per cent of the figure: nothing is measured, but kernels are rewritten.
+# Numbers for the same code may differ by that many per cent: nothing is measured, but kernels are rewritten.
 SLACK = 2
-UPPER = ('clocks', 'latency')   # measures that had better be small
+UPPER = ('clocks', 'latency')   # measures for which smaller is better
 
 
 class Figures:
-    """Of one kernel of one graph on one chip."""
+    """Those of one kernel of one graph on one chip."""
 
     def __init__(self, chip, graph, step, statistics, path):
         self.chip, self.graph, self.step, self.path = chip, graph, step, path
@@ -34,12 +34,12 @@ class Figures:
 
     @property
     def spills(self):
-        """What they cost, in per cent of the kernel's clocks."""
+        """Their cost, in per cent of the kernel's clocks."""
         return 100 * (1 - self.total.clocks(True)[0] / self.clocks) if self.clocks else 0.0
 
     @property
     def share(self):
-        """Of the peak of f32, by the products that there are to make."""
+        """The share of the f32 peak, counting the required products."""
         return 100 * self.step['operations'] / 2 / self.waves / chips.get_peak(self.chip) / max(self.clocks, 1)
 
     def get(self, measure, of_matrices=False):
@@ -69,7 +69,7 @@ COLUMNS = ['graph', 'kernel', 'waves', 'lanes', 'registers', 'spills', 'clocks',
 
 
 def print_table(head, rows, right=()):
-    """In columns, as Markdown."""
+    """A Markdown table."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     for number, row in enumerate([head, *rows]):
@@ -92,7 +92,7 @@ def show(value):
 
 
 def pick(figures, graph):
-    """Of the kernels of a graph the one with the most work; of two ways, of which a weight chooses, the first."""
+    """The kernel of a graph with the most work; of two alternatives selected by a weight, the first."""
     own = [f for f in figures if f.graph == graph]
     return max(own, key=lambda f: f.step['operations'], default=None)
 
@@ -128,7 +128,7 @@ def find_costly(all_figures, limit):
 
 
 def find_worse(rows, last):
-    """Goals that were met before, and are not now."""
+    """Goals that used to be met, and no longer are."""
     worse = []
     for row in rows:
         before = last.get(f'{row["target"]} {row["graph"]} {row["measure"]}')
@@ -168,7 +168,7 @@ def collect(tools, cache, graphs, names):
 
 
 def count_files(tools, cache, files, names):
-    """Kernels as WGSL alone. Trips and work are not known but from the text, so only shares can be told."""
+    """Kernels as WGSL alone. Trips and work are only known as far as the text tells, so only shares can be printed."""
     for name in names:
         texts = {pathlib.Path(path).read_text(encoding='utf-8'): pathlib.Path(path).name for path in files}
         code = drive.compile_texts(tools, chips.CHIPS[name], texts, cache)

@@ -34,7 +34,7 @@ static char robust[64];
 EXPORT PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr (VkInstance, const char *);
 EXPORT PFN_vkVoidFunction VKAPI_CALL vkGetDeviceProcAddr (VkDevice, const char *);
 
-/* Take any arguments: by the x86-64 and AArch64 conventions the caller cleans up. */
+/* Accept any arguments: by the x86-64 and AArch64 conventions the caller cleans up. */
 static void do_nothing (void) { }
 static VkResult succeed (void) { return VK_SUCCESS; }
 
@@ -114,7 +114,7 @@ map_memory (VkDevice device, VkDeviceMemory handle, VkDeviceSize offset, VkDevic
   return memory->data != NULL ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
-/* Some chips lack the fact that they have memory of their own: ISA_TYPE=discrete or integrated says so. */
+/* Some chips do not report that they have memory of their own: ISA_TYPE=discrete or integrated overrides that. */
 static void
 set_type (VkPhysicalDeviceProperties *properties)
 {
@@ -139,7 +139,7 @@ get_properties2 (VkPhysicalDevice physical, VkPhysicalDeviceProperties2 *propert
   set_type (&properties->properties);
 }
 
-/* Fences and semaphores are made up too. */
+/* Fences and semaphores are fake, too. */
 static VkResult VKAPI_CALL
 create_fence (VkDevice device, const VkFenceCreateInfo *info, const VkAllocationCallbacks *allocator, VkFence *fence)
 {
@@ -223,7 +223,7 @@ create_device (VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const 
   return status;
 }
 
-/* Only kept: the same module may be in several pipelines. */
+/* Only recorded: the same module may be in several pipelines. */
 static VkResult VKAPI_CALL
 capture_module (VkDevice device, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *allocator, VkShaderModule *module)
 {
@@ -255,7 +255,7 @@ write_stage (const VkPipelineShaderStageCreateInfo *stage,
   char *path, name[64];
   FILE *file;
 
-  /* A handle that was destroyed may come again: the last one counts. */
+  /* Handles may be reused after destruction: the last one counts. */
   for (unsigned i = n_modules; words == NULL && i-- > 0;)
     if (modules[i].module == stage->module)
       words = modules[i].words, length = modules[i].size;

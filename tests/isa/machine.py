@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What machine code costs: the loops of an assembly with the clocks each turn takes of each resource, added up over the turns.
+"""The cost of machine code: the loops of an assembly with the clocks that each iteration takes of each resource, summed over
+the iterations.
 
 It is an upper bound of speed: everything overlaps, nothing waits, every load hits a cache. But it is the same for everybody."""
 import importlib
@@ -8,15 +9,15 @@ import re
 
 import trips
 
-# Turns of a loop of which nothing is known.
+# Assumed iterations of an unknown loop.
 GUESS = 8
 
 
 class Counts(dict):
     """Numbers by name: `clk RESOURCE`, of these `spill RESOURCE`, `product` and `matrix` (the clocks of products alone), `macs`
-    (multiply-adds of all lanes), and numbers of instructions of a kind."""
+    (multiply-adds of all lanes), and numbers of instructions by kind."""
 
-    flight = 0   # 16 bytes a lane that are loaded at a time, the most in any of its turns; AMD only
+    flight = 0   # the most outstanding loads in any iteration, in 16 bytes per lane; AMD only
 
     def __missing__(self, key):
         return 0
@@ -27,7 +28,7 @@ class Counts(dict):
         self.flight = max(self.flight, other.flight)
 
     def clocks(self, without_spills=False):
-        """What takes longest, and how long."""
+        """The resource that takes longest, and its clocks."""
         return max(((value - (self['spill ' + key[4:]] if without_spills else 0), key[4:])
                     for key, value in self.items() if key.startswith('clk ')), default=(0, ''))
 
@@ -44,7 +45,7 @@ class MachineLoop(trips.Loop):
 
 
 def nest(spans):
-    """Loops one inside the other, from pairs of their first and last line, which do not cross."""
+    """Nested loops, from pairs of their first and last line, which do not cross."""
     loops, stack, all_loops = [], [], []
     for first, last in sorted(spans, key=lambda span: (span[0], -span[1])):
         loop = MachineLoop()
@@ -72,7 +73,7 @@ def add_up(loops, total, times=1):
 
 
 def measure(path, chip, wgsl, step, subgroup):
-    """The counts of one subgroup for a whole kernel, and whether all trips of loops with products are known."""
+    """The counts of one subgroup for a whole kernel, and whether the trip counts of all loops with products are known."""
     reader = importlib.import_module(chip.maker)
     outside, loops = reader.read(path, chip, subgroup)
     set_facts(loops)
@@ -92,7 +93,8 @@ def measure(path, chip, wgsl, step, subgroup):
 
 
 def get_keys(known, operations):
-    """Of attention with many queries: how many a query sees, by the products that there are to make. A kernel may make more."""
+    """For attention with many queries: the number of keys that a query sees, by the required products. A kernel may compute
+    more."""
     lines = known['p.groups'] / known['p.tiles'] / known['p.chunks'] * known['p.queries']
     return operations / 2 / lines / (known.get('p.width', 0) + known['p.columns'])
 
@@ -103,7 +105,8 @@ def get_waves(step, subgroup):
 
 
 def solve(loops, step, subgroup):
-    """The trips of loops over what is summed up follow from the products that there are to make. FALSE when several loops would do."""
+    """Infers the trip counts of the summation loops from the number of required products. FALSE if several loops are possible.
+    """
     unknown = []
 
     def find(some, depth):
@@ -120,7 +123,7 @@ def solve(loops, step, subgroup):
         loop.trips = 0
     fixed = Counts()
     add_up(loops, fixed)
-    # Of several the one with the most products a turn is taken: the others do what is left at the end.
+    # Of several, the one with the most products per iteration: the others handle remainders.
     gains = []
     for _, loop in unknown:
         loop.trips = 1

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Reads the code of NVIDIA's GPUs, as Mesa's compiler NAK (not NVIDIA's own) writes it.
+"""Reads the code of NVIDIA's GPUs, as written by Mesa's compiler NAK (not NVIDIA's own).
 
-Clocks are those of a quarter of an SM for one warp of 32: one instruction a clock; 32-bit integer products two, special functions and
-conversions four; matrix products (hmma, imma of 16x8x16) 16, with sums of f32 32, as GeForce cards have it; workgroup memory 32 bytes a
-clock and quarter, which is an assumption."""
+Clocks are those of a quarter of an SM for one warp of 32: one instruction per clock; 32-bit integer products two, special
+functions and conversions four; matrix products (hmma, imma of 16x8x16) 16, with f32 sums 32, as on GeForce cards; workgroup
+memory 32 bytes per clock and quarter, which is an assumption."""
 import re
 
 import machine
@@ -53,7 +53,7 @@ def count(line, counts):
 
 
 def find_loops(blocks):
-    """A loop has a head, which an edge leads back to, and what reaches that edge without passing the head."""
+    """A loop has a header, the target of a back edge, and the blocks that reach that edge without passing the header."""
     sources = [[i for i, (_, targets) in enumerate(blocks) if number in targets] for number in range(len(blocks))]
     state, back, path, done = {0: iter(blocks[0][1])}, [], [0], set()
     while path:

@@ -29,7 +29,7 @@
 
 static struct
 {
-  unsigned subgroup;     /* 0: the driver chooses */
+  unsigned subgroup;     /* 0: chosen by the driver */
   unsigned robust;       /* 0, 1: robustBufferAccess, 2: robustBufferAccess2 as well */
   bool full, varying, json, index;
   const char *assembly;  /* a folder */
@@ -67,7 +67,7 @@ allocate (size_t n,
 
 /* ---- the device ---- */
 
-/* What shaders may need. Robustness is not among them: it changes the code, so it is an option. */
+/* What shaders may need. Robustness is not included: it changes the code, so it is an option. */
 static const char * const wanted[] = {
   "VK_KHR_cooperative_matrix", "VK_KHR_pipeline_executable_properties", "VK_KHR_shader_bfloat16",
   "VK_KHR_shader_clock", "VK_KHR_shader_maximal_reconvergence", "VK_KHR_shader_subgroup_uniform_control_flow",
@@ -125,7 +125,7 @@ open_device (void)
   free (extensions);
   open.ppEnabledExtensionNames = names;
 
-  /* Structures of extensions that the device does not have stay empty. */
+  /* Structures of extensions that the device lacks remain zeroed. */
   vkGetPhysicalDeviceFeatures2 (physical, &features);
   features.features.robustBufferAccess = options.robust > 0;
   robustness.robustBufferAccess2 = options.robust > 1;
@@ -175,7 +175,7 @@ get_descriptor_type (const Id *ids,
     }
 }
 
-/* The numbers are those of the SPIR-V specification. */
+/* The numbers are from the SPIR-V specification. */
 static bool
 reflect (Shader         *shader,
          const uint32_t *words,
@@ -222,7 +222,7 @@ reflect (Shader         *shader,
 
               for (uint32_t i = 0; i < shader->n_bindings[id->set]; i++)
                 known = known || shader->bindings[id->set][i].binding == id->binding;
-              if (known)   /* seen through another type */
+              if (known)   /* accessed as another type */
                 continue;
               binding = &shader->bindings[id->set][shader->n_bindings[id->set]++];
               *binding = (VkDescriptorSetLayoutBinding) {
@@ -243,14 +243,14 @@ print_name (const char *name)
     putchar (options.json && (*name == '"' || *name == '\\' || *name < ' ') ? '?' : *name);
 }
 
-/* Hashes say nothing, and what goes from stage to stage is not for compute shaders. */
+/* Hashes tell nothing, and data passed between stages does not concern compute shaders. */
 static bool
 is_of_interest (const VkPipelineExecutableStatisticKHR *statistic)
 {
   return strcasestr (statistic->name, "hash") == NULL && strstr (statistic->name, "Combined") == NULL;
 }
 
-/* Statistics as fields of JSON, or as "name value" in a line. */
+/* Statistics as JSON fields, or as "name value" on a line. */
 static void
 print_statistics (const char *name,
                   VkPipeline  pipeline)
@@ -446,7 +446,7 @@ is_spirv (const struct dirent *entry)
   return suffix != NULL && strcmp (suffix, ".spv") == 0;
 }
 
-/* What was asked of shader @name, by the index that the layer wrote; its constants go to @constants. */
+/* The settings for shader @name, from the index written by the layer; its constants are stored in @constants. */
 static void
 look_up (const char *index,
          const char *name,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""That loops of machine code get the trips of the text, and that clocks, spills and goals are what they should be."""
+"""That loops of machine code get the trip counts of the text, and that clocks, spills and goals are computed correctly."""
 import os
 import random
 import re
@@ -33,7 +33,7 @@ fn main (@builtin(local_invocation_index) lane: u32) {
 }
 '''
 
-# A loop that fills workgroup memory, one over k with a message to scratch, and one inside that stages.
+# A loop that fills workgroup memory, one over k with a scratch message, and a nested one that stages.
 AMD = '''BB0:
 	v_lshlrev_b32_e32 v1, 4, v0
 BB1:
@@ -148,7 +148,7 @@ def amd_adds_up():
     tap.equal([len(loops), len(loops[1].inner)], [2, 1])
     tap.equal(loops[0].is_idle, True)
     turn = loops[1].counts
-    # Two passes for a product of integers, four times as long; products of floats go in pairs.
+    # Two passes for an integer product, four times as long; float products are paired.
     tap.equal([turn['clk valu'], turn['macs'], turn['product'], turn['spill vmem'], turn['fills']], [10, 128, 2, 4, 1])
     tap.equal(loops[1].inner[0].counts['clk lds'], 16)
     tap.equal(loops[1].inner[0].counts.flight, 1)
@@ -182,9 +182,9 @@ def trips_follow_from_the_work():
             'kernel': 'k', 'wgsl': WGSL}
     figure = isa.Figures(chips.CHIPS['navi31'], 'g', step, {'subgroup': 64}, path)
     tap.equal(figure.certain, True)
-    # 100 turns of 10 clocks, 100 · 8 turns of 16 of workgroup memory, and what fills it once.
+    # 100 iterations of 10 clocks, 100 · 8 iterations of 16 of workgroup memory, and the initial fill.
     tap.equal([figure.total['clk valu'], figure.total['clk lds'], figure.total['macs']], [1002, 12816, 12800])
-    # Of memory and scratch, together, 100 · (8 · 16 + 4): what is spilt costs as far as it is beyond workgroup memory.
+    # Of memory and scratch, together, 100 · (8 · 16 + 4): spills cost as much as they exceed workgroup memory.
     tap.equal([figure.bound, round(figure.share, 2)], ['vmem', round(100 * 12800 / 64 / 13200, 2)])
     tap.equal(round(figure.spills, 2), round(100 * (1 - 12816 / 13200), 2))
 
@@ -195,7 +195,7 @@ def goals():
     tap.equal([isa.is_met('share', 95, 95), isa.is_met('clocks', 8.1, 8), isa.is_met('share', 94, 95)], [True, False, False])
     row = {'target': 'dg2', 'graph': 'g', 'measure': 'share', 'goal': 95, 'value': 80, 'met': False}
     tap.equal(len(isa.find_worse([row], {'dg2 g share': 96})), 1)
-    # never met, hardly missed, not known
+    # never met, narrowly missed, unknown
     tap.equal(isa.find_worse([row], {'dg2 g share': 90}), [])
     tap.equal(isa.find_worse([{**row, 'value': 94.5}], {'dg2 g share': 96}), [])
     tap.equal(isa.find_worse([row], {}), [])

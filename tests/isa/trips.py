@@ -1,19 +1,19 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How often the loops of machine code run, from the loops of the WGSL it was made of.
+"""Trip counts for the loops of machine code, from the loops of the WGSL it was compiled from.
 
-Compilers unroll some loops and keep the others in order, one inside the other as they were. So the loops of the machine code are
-matched with those of the text, at the least cost: a loop that is gone had better be a short one. Trips are known where a loop's
-bounds are numbers, or names whose values `KNOWN` has; the others stay unknown (None)."""
+Compilers unroll some loops and keep the others in order, with the same nesting. So the loops of the machine code are matched
+with those of the text, at the least cost: it is better if removed loops are short ones. Trip counts are known if a loop's
+bounds are numbers, or names whose values are in `KNOWN`; the others remain unknown (None)."""
 import functools
 import re
 
-# Bounds that kernels compute; their parameters are known.
+# Bounds computed in kernels whose parameters are known.
 KNOWN = {
-    'left': 16, 'keys': 32, 'n': 8, 'cols': 128, 'places': 64,   # attention: of a whole piece, block, part of it, head
-    'odd': 0, 'odd_keys': 0, 'odd_rows': 0,   # of numbers that are not finite: there are none
-    # The share of attention's blocks in which sums are scaled since a largest score grew, if scores have a standard
-    # deviation of 1: test-isa.py draws some.
+    'left': 16, 'keys': 32, 'n': 8, 'cols': 128, 'places': 64,   # attention: of a whole chunk, block, part of it, head
+    'odd': 0, 'odd_keys': 0, 'odd_rows': 0,   # of infinities and NaN: there are none
+    # The share of attention's blocks in which sums are rescaled because the maximum score has grown, if scores have
+    # a standard deviation of 1: test-isa.py draws some.
     'grown': 0.03,
 }
 UNROLLED_UNKNOWN = 200
@@ -22,7 +22,7 @@ UNEXPLAINED = 1000
 
 
 class Loop:
-    """One of the text, or of machine code."""
+    """A loop of the text, or of machine code."""
 
     def __init__(self, header='', trips=None, barrier=False):
         self.header, self.trips, self.barrier, self.inner = header, trips, barrier, []
@@ -35,7 +35,7 @@ def number(text):
 
 
 def count_trips(header, known):
-    """Of a `for`: what stands in its parentheses."""
+    """For a `for` loop: `header` is the text in its parentheses."""
     match = re.fullmatch(r'\s*(?:var\s+)?(\w*)[^=;]*(?:=([^;]*))?;\s*\w+\s*([<>]=?)\s*([^;]*);\s*(.*)', header, re.S)
     if not match:
         return None
@@ -57,7 +57,7 @@ def count_trips(header, known):
         return None
     if end < 1:
         return end
-    # A loop that begins at the lane's number runs as often for every lane, more or less; or not at all for some of the subgroups.
+    # A loop that starts at the lane's index has about the same trip count in every lane; or none in some of the subgroups.
     start = number(first)
     if start is None and end < step:
         return end / step
@@ -79,7 +79,7 @@ def closing(text, at, pair):
 
 
 def read_text(text, known=None):
-    """The loops of `main`, with those of the functions it calls in place."""
+    """The loops of `main`, with those of the functions it calls in their place."""
     known = KNOWN if known is None else known
     text = strip(text)
     bodies = {}
@@ -88,7 +88,7 @@ def read_text(text, known=None):
         bodies[match[1]] = text[begin + 1:closing(text, begin, '{}')]
 
     def walk(body, loops, calls):
-        """Adds the loops of a text; tells whether there is a barrier in it."""
+        """Adds the loops of a text; returns whether it contains a barrier."""
         barrier, at = False, 0
         for match in iter(lambda: re.compile(r'\b(for|while|loop|(\w+))\s*(?=[({])').search(body, at), None):
             at, word = match.end(), match[1]
@@ -115,24 +115,24 @@ def read_text(text, known=None):
 
 
 def match(machine, text):
-    """Gives the loops of machine code the trips of those of the text."""
+    """Assigns the trip counts of the text's loops to those of machine code."""
     pairs = {}
 
     @functools.lru_cache(maxsize=None)
     def cost(left, right, top):
-        """The least, and what is matched then."""
+        """The minimum, and its matching."""
         if not left:
             return sum(skip(loop) for loop in right), ()
         best = None
         if right:
             first, rest = right[0], right[1:]
-            # as it is
+            # unchanged
             if first.barrier or not left[0].barrier:
                 inner, found = cost(tuple(left[0].inner), tuple(first.inner), False)
                 after, others = cost(left[1:], rest, top)
                 unlike = UNLIKELY if left[0].is_idle and first.trips is None else 0
                 best = inner + after + unlike, ((left[0], first), *found, *others)
-            # unrolled, so that loops inside are there several times
+            # unrolled, so that nested loops occur several times
             times = first.trips or 1
             replaced = tuple(first.inner) * min(int(times) or 1, 64) + rest
             if first.inner and len(replaced) <= 200:
@@ -141,7 +141,7 @@ def match(machine, text):
             elif not first.inner:
                 after, others = cost(left, rest, top)
                 best = min(best or (1e9,), (after + own(first), others), key=lambda pair: pair[0])
-        # not of the text: the compiler's own, as those that fill workgroup memory with zeros
+        # not in the text: added by the compiler, such as those that zero workgroup memory
         after, others = cost(left[1:], right, top)
         strange = 1 if top and not left[0].inner and left[0].is_idle else UNEXPLAINED
         return min(best or (1e9,), (after + strange, ((left[0], None), *others)), key=lambda pair: pair[0])

@@ -38,11 +38,11 @@ fill_targets (void)
   for (guint i = 0; i < last; i++)
     {
       targets[i] = *rlx_target_lookup (names[i]);
-      /* Packed half floats in small bindings. */
+      /* Packed half floats with small bindings. */
       if (g_str_equal (names[i], "small"))
         targets[i].features &= ~RLX_DEVICE_FEATURES_F16;
     }
-  /* What tests run on a machine without a GPU. */
+  /* The target of tests on a machine without a GPU. */
   targets[last] = *rlx_target_lookup ("lavapipe");
   if (!rlx_target_pretend (&targets[last], rlx_target_lookup ("navi31"), NULL))
     g_error ("lavapipe cannot stand in for a GPU");
@@ -54,8 +54,7 @@ has_matrix_units (const RlxTarget *target)
   return target->n_matrices > 0 && target->matrices_are_fast;
 }
 
-/* Reduced precision is for matrix units, and the other way round, but for attention of half floats. Bytes are for
- * Intel's chips. */
+/* Reduced precision is for matrix units, and vice versa, except for attention of half floats. Bytes are for Intel's chips. */
 static gboolean
 is_for (RlxGraph        *graph,
         const char      *text,
@@ -96,7 +95,7 @@ collect_step (Collection      *self,
                           target->limits.max_invocations, target->limits.max_workgroup_storage);
 }
 
-/* What rlx_device_compile() does, as far as it goes without a device. */
+/* Like rlx_device_compile(), as far as possible without a device. */
 static RlxPlan *
 make_plan (const RlxIr     *ir,
            const RlxTarget *target,
@@ -123,7 +122,7 @@ collect_graph (Collection      *self,
 
   ir->checked = ir->surveyed = checked;
   plan = make_plan (ir, target, &error);
-  /* A device with small bindings cannot do everything, and says so. */
+  /* A device with small bindings cannot run everything, and reports an error. */
   if (g_error_matches (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT) && target->limits.max_storage_binding_size == MIB)
     return;
   if (plan == NULL)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The kernels that collect-kernels finds.
 
-Compilers are slow, and types, ranks and tile sizes make many texts that differ by little. So only those are chosen that have
-a binding or a pair of lines, numbers aside, that none before has. With RLX_TEST_FULL=1 it is all of them."""
+Compilers are slow, and types, ranks and tile sizes give many texts that differ little. So a text is only chosen if it has a
+binding or a pair of lines, ignoring numbers, that no earlier one has. With RLX_TEST_FULL=1 all of them are."""
 import collections
 import os
 import re
@@ -28,7 +28,7 @@ def get_kernels(collect):
 
 
 def get_parts(kernel):
-    """What kernels from one file may have in common."""
+    """What kernels from the same file may have in common."""
     head, body = re.split(r'(?m)^fn workgroup_index.*\n', re.sub(r'\b\d+(?=u?\b)', 'N', kernel.text))
     body = [line.strip() for line in body.splitlines()]
     return {(kernel.file, line) for line in head.splitlines()} | {(kernel.file, *pair) for pair in zip(body, body[1:])}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Graphs for the kernels that the calls of the property tests do not lead to: those for large tensors, for parameters,
+"""Graphs for the kernels that the calls of the property tests do not reach: those for large tensors, for parameters,
 for every packed format, and with other operators fused in."""
 
 import base64
@@ -15,7 +15,7 @@ PACKED = {
     'iq3-s': (256, 110), 'iq2-s': (256, 82), 'iq4-xs': (256, 136), 'iq1-m': (256, 56), 'bf16': (1, 2),
     'tq1-0': (256, 54), 'tq2-0': (256, 66), 'mxfp4': (32, 17), 'nvfp4': (64, 36), 'q1-0': (128, 18), 'q2-0': (64, 18),
 }
-# How many numbers are in a byte; their scales are apart.
+# Numbers per byte; their scales are separate.
 SCALED = {'int2': 4, 'int4': 2, 'int8': 1, 'f8-e4m3': 1, 'f8-e5m2': 1}
 
 
@@ -40,7 +40,7 @@ class Graph:
         return self.leaf('parameter', type)
 
     def update(self, type, op, *operands, **attributes):
-        """A state of zeros, of a type whose elements have bytes, that takes what an operator makes of it."""
+        """A zero-initialised state of a byte-sized or larger type, which is assigned the result of an operator."""
         size = {'f32': 4, 'f16': 2, 'u8': 1}[type.split('[')[0]] * math.prod(map(int, type.split('[')[1].strip(']').split(',')))
         state = self.leaf('state', f'{type} base64:"{base64.b64encode(bytes(size)).decode()}"')
         value = self.add(op, state, *operands, **attributes)
@@ -69,7 +69,7 @@ class Graph:
 
 
 def products(g, t):
-    """By parameters, which are packed for a CPU, and of inputs: tiles of each size, long sums, few rows, stacks."""
+    """With parameters, which are packed for a CPU, and with inputs: tiles of each size, long sums, few rows, stacks."""
     for m, k, n in (1, 1024, 1024), (4, 512, 64), (33, 499, 40), (512, 512, 512), (64, 70, 75):
         g.call('linear', f'{t}[{m}, {k}]', g.parameter(f'{t}[{k}, {n}]'), g.parameter(f'{t}[{n}]'))
     for m in 6, 64:
@@ -92,14 +92,14 @@ def products(g, t):
 
 
 def odd_products(g, t):
-    """Sums that no vector divides, small enough for every device: the last steps are made one by one."""
+    """Sums of odd length, small enough for every device: the last steps are done one by one."""
     for m in 1, 33:
         g.call('linear', f'{t}[{m}, 199]', g.parameter(f'{t}[199, 40]'), g.parameter(f'{t}[40]'))
         g.call('matmul', f'{t}[{m}, 199]', f'{t}[199, 40]')
 
 
 def epilogues(g, t):
-    """What comes after a product, a convolution, a norm or a softmax is done in its kernel."""
+    """Operators after a product, a convolution, a norm or a softmax are fused into its kernel."""
     for m, n in (100, 384), (100, 2048), (2, 40000):
         x = g.input(f'{t}[{m}, {n}]')
         g.call('add', g.add('layer_norm', x), x)
@@ -132,7 +132,7 @@ def epilogues(g, t):
 
 
 def convolutions(g, t):
-    """As products of matrices: every order of axes, groups, sums that are shared."""
+    """As matrix products: every order of axes, groups, split sums."""
     for m, c in (64, 32), (33, 30):
         shapes = {'ois': (m, c, 3, 3), 'ios': (c, m, 3, 3), 'osi': (m, 3, 3, c), 'iso': (c, 3, 3, m),
                   'sio': (3, 3, c, m), 'soi': (3, 3, m, c)}
@@ -154,7 +154,7 @@ def convolutions(g, t):
 
 
 def reduced(g, t):
-    """By matrix units: tiles of each size, edges, either way round, stacks, long sums, and all that follows a product."""
+    """With matrix units: tiles of each size, edges, all transposes, stacks, long sums, and all epilogues of a product."""
     for m, k, n in (2048, 256, 2048), (1024, 64, 1024), (64, 128, 96), (101, 63, 93), (64, 4096, 64):
         g.call('linear', f'{t}[{m}, {k}]', g.parameter(f'{t}[{k}, {n}]'), g.parameter(f'{t}[{n}]'), alpha=0.5, beta=2)
         g.call('matmul', f'{t}[{k}, {m}]', g.parameter(f'{t}[{n}, {k}]'), transpose_a=True, transpose_b=True)
@@ -180,7 +180,7 @@ def reduced(g, t):
 
 
 def attention(g, t):
-    """Few and many queries, every width of tiles, all that hides keys."""
+    """Few and many queries, every width of tiles, all ways to hide keys."""
     def call(shape, n_keys, kv_heads, *others, **attributes):
         batch, heads, queries, width = shape
         kv = f'{t}[{batch}, {kv_heads}, {n_keys}, {width}]'
@@ -204,7 +204,7 @@ def attention(g, t):
 
 
 def caches(g, t):
-    """What a decoder turns and keeps, in both orders of heads and tokens, with angles of every kind."""
+    """A decoder's rotary positions and caches, in both orders of heads and tokens, with angles of every kind."""
     for tokens in 1, 9:
         for order, layout in ([1, 8, tokens, 64], 'heads-first'), ([1, tokens, 8, 64], 'sequence-first'):
             axis = order.index(tokens, 1)
@@ -222,7 +222,7 @@ def caches(g, t):
 
 
 def long_rows(g, t):
-    """Rows that are cut, and rows that are many; then those across."""
+    """Rows that are split, and many rows; then columns."""
     for m, n in (2, 100000), (300, 1000), (4, 70000):
         x = g.input(f'{t}[{m}, {n}]')
         for op in 'softmax', 'log_softmax', 'lp_norm':
@@ -240,7 +240,7 @@ def long_rows(g, t):
 
 
 def elements(g, t):
-    """Four at a time, or not where they do not lie in order."""
+    """Four at a time, or one by one if they are not contiguous."""
     x = g.input(f'{t}[300, 301]')
     g.call('tanh', x)
     g.call('add', x, f'{t}[301]')
@@ -248,7 +248,7 @@ def elements(g, t):
 
 
 def backwards(g, t):
-    """The gradient of a pool whose operand went through a relu; that of norms and of cross-entropy as networks have them."""
+    """The gradient of a pool whose operand went through a relu; those of norms and of cross-entropy as in networks."""
     x = g.input(f'{t}[2, 3, 12, 12]')
     g.call('relu', g.add('max_pool_backward', x, f'{t}[2, 3, 6, 6]', window=[2, 2], strides=[2, 2]))
     g.call('relu', g.add('max_pool_backward', x, f'{t}[2, 3, 5, 5]', window=[3, 3], strides=[2, 2]))
@@ -258,14 +258,14 @@ def backwards(g, t):
 
 
 def large_sums(g, t):
-    """Sums that do not fit one step beside their norm where bindings are small."""
+    """Sums that do not fit into a step with their norm if bindings are small."""
     g.call('residual_layer_norm', f'{t}[800, 1024]', f'{t}[800, 1024]', f'{t}[1024]', f'{t}[1024]', f'{t}[1024]',
            results=2, keep_sum=True)
     g.call('residual_rms_norm', f'{t}[2, 300000]', f'{t}[2, 300000]', f'{t}[300000]', results=2, keep_sum=True)
 
 
 def reductions(g):
-    """In several steps, along rows and across."""
+    """In several steps, along rows and columns."""
     for op, t in (
         ('sum', 'f32'), ('mean', 'f16'), ('max', 'f32'), ('min', 'i32'), ('prod', 'f32'), ('log_sum_exp', 'f32'),
         ('l2', 'f16'), ('sum', 'u8'), ('any', 'bool'),
@@ -278,7 +278,7 @@ def reductions(g):
 
 
 def packed(g):
-    """Rows of every packed format, and products by them for one row, several and many."""
+    """Rows of every packed format, and products with them for one row, several and many."""
     for name, (numbers, size) in PACKED.items():
         weight = g.input(f'u8[640, {512 // numbers * size}]')
         g.call('dequantize_blocks', weight, type=name)
@@ -296,7 +296,7 @@ def integer_precision(g):
 
 
 def scaled(g):
-    """The same where scales and zero points are apart."""
+    """The same with separate scales and zero points."""
     for name, numbers in SCALED.items():
         for t in 'u8', 'i8':
             weight = g.input(f'{t}[640, {512 // numbers}]')
@@ -338,7 +338,7 @@ def integers(g):
 
 
 def sequences(g, t):
-    """Long ones, whose parts a GPU computes side by side, with a state and without."""
+    """Long ones, whose chunks a GPU computes in parallel, with a state and without."""
     rows, values, gates = f'{t}[1, 4096, 2, 16]', f'{t}[1, 4096, 2, 24]', f'{t}[1, 4096, 2]'
     for state in None, 'f32[1, 2, 16, 24]':
         g.call('gated_delta_net', rows, rows, values, gates, gates, state, results=2)
@@ -351,7 +351,7 @@ def sequences(g, t):
     for n in 64, 128:
         many = f'{t}[1, 9, 2, {n}]'
         g.call('gated_delta_net', many, many, many, results=2)
-    # More rows than fit registers.
+    # More rows than fit into registers.
     wide = f'{t}[1, 9, 2, 200]'
     for decay in f'{t}[1, 9, 2]', wide:
         g.call('gated_delta_net', wide, wide, f'{t}[1, 9, 2, 24]', decay, results=2)
@@ -364,7 +364,7 @@ def sequences(g, t):
 
 
 def recurrent(g, t):
-    """Small ones, and those whose steps do not fit one dispatch."""
+    """Small ones, and those whose steps do not fit into a dispatch."""
     for hidden in 64, 700, 2048:
         x = g.input(f'{t}[9, 3, 32]')
         for op, gates, attributes in (
@@ -377,7 +377,7 @@ def recurrent(g, t):
 
 
 def resizes(g):
-    """Far down, and in every kind of coordinates."""
+    """Strong downscaling, and every kind of coordinates."""
     for mode in 'linear', 'cubic':
         g.call('resize', 'f32[1, 3, 512, 512]', sizes=[12, 12], mode=mode, antialias=True)
         g.call('resize', 'f16[1, 3, 512, 512]', sizes=[300, 300], mode=mode, antialias=True, exclude_outside=True)
@@ -399,7 +399,7 @@ def copies(g):
 
 
 def checked(g):
-    """What looks at values of few elements and of many."""
+    """Checks of values, for few elements and for many."""
     g.lines.append('# checked')
     for t in 'i32', 'u32':
         x = g.input(f'{t}[3, 1000]')

@@ -22,7 +22,7 @@ const device = await adapter.requestDevice({requiredFeatures: ['shader-f16'], re
 const becomes = new Set(pipelines);
 let valid = 0, ready = 0;
 
-/** The message of what is wrong with what func() does, or undefined. */
+/** The error message from running func(), or undefined. */
 async function refusal(func) {
   device.pushErrorScope('validation');
   device.pushErrorScope('internal');

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Every kernel has a way to Vulkan, Metal and Direct3D, whatever adapter is here: its WGSL is valid, the SPIR-V made of
-it is valid too, and can be turned into MSL and HLSL. Nothing runs.
+"""Every kernel can be translated for Vulkan, Metal and Direct3D, whatever adapter is here: its WGSL is valid, the
+SPIR-V generated from it is valid too, and can be converted to MSL and HLSL. Nothing is run.
 
 Compilers are slow, so only some are compiled (collected.py). RLX_TEST_FULL=1 compiles all.
 
@@ -21,7 +21,7 @@ import tap
 import wgsl as traps
 
 collect, kernels = map(os.path.abspath, sys.argv[1:3])
-# Not for HLSL, and for MSL only some.
+# Not for HLSL, and only some for MSL.
 MATRIX = 'matmul-matrix.wgsl', 'attention-matrix.wgsl'
 
 COMPILE = '''
@@ -60,17 +60,17 @@ print(f'# {len(everything)} kernels, {len(chosen)} of them compiled')
 
 
 def is_for_metal(kernel):
-    """Whether all matrices, of a kernel that has some, are 8 by 8."""
+    """Whether all matrices of a kernel that uses them are 8 by 8."""
     return set(re.findall(r'subgroup_matrix_\w+<\w+, (\d+), (\d+)>', kernel.text)) == {('8', '8')}
 
 
 def is_not_for_hlsl(kernel):
-    """Whether it asks for the number of its subgroup, for which Dawn has an HLSL, but spirv-cross has none."""
+    """Whether it uses the subgroup's index, which Dawn supports in HLSL, but spirv-cross does not."""
     return 'builtin(subgroup_id)' in kernel.text
 
 
 def get_stem(kernel):
-    """With the shader model, which has to be newer for products of four integers. Dawn does without where it is not.
+    """Includes the shader model, which has to be newer for products of four integers. Dawn emulates them otherwise.
     HLSL has no matrix units, and MSL has them from 3.1 on, 8 by 8 only."""
     if kernel.file in MATRIX:
         return f'{os.path.splitext(kernel.name)[0]}-matrix{"8" if is_for_metal(kernel) else ""}'
@@ -80,7 +80,7 @@ def get_stem(kernel):
 
 
 def compile_all():
-    """By tool, what it says about a kernel it does not take."""
+    """For each tool, its messages about rejected kernels."""
     by_stem = {get_stem(kernel): kernel for kernel in chosen}
     script = COMPILE
     if shutil.which('spirv-val'):
@@ -120,7 +120,7 @@ def compiles(tool, *programs):
 
 
 def get_pattern(line):
-    """Matches what the template may make of a line."""
+    """Matches what the template may turn a line into."""
     inner = r'[^()]*'
     for _ in range(3):
         inner = rf'(?:[^()]|\({inner}\))*'
@@ -137,7 +137,7 @@ def every_file_is_used():
 
 @tap.test
 def every_line_is_used():
-    """So no branch of a template is left out."""
+    """So no branch of a template is left untested."""
     by_file = collections.defaultdict(set)
     for kernel in everything:
         lines = {line.strip() for line in kernel.text.splitlines()}
@@ -163,7 +163,7 @@ def every_line_is_used():
 
 
 def count_bytes(type, text):
-    """Of a WGSL type that can be in workgroup memory: no less than it takes."""
+    """For a WGSL type that is allowed in workgroup memory: an upper bound of its size."""
     match = re.fullmatch(r'array<(.*), *(\d+)u?>', type)
     if match:
         return count_bytes(match[1], text) * int(match[2])
@@ -235,7 +235,7 @@ def check_samples(find, samples):
 
 @tap.test
 def no_variable_of_a_loop_is_unset():
-    """Tint sets it to zero before the loop, and not in each turn."""
+    """Tint zero-initialises it before the loop, and not in each iteration."""
     check_samples(traps.find_unset, UNSET_SAMPLES)
     # Most functions are in many kernels.
     pieces = {piece: kernel for kernel in everything for piece in re.split(r'(?m)^(?=fn )', kernel.text)}
@@ -245,7 +245,7 @@ def no_variable_of_a_loop_is_unset():
 
 @tap.test
 def no_store_to_one_of_several_results_is_deep():
-    """A driver lost such stores, of 16 bits, that were inside several conditions."""
+    """A driver lost such 16-bit stores within several nested conditions."""
     check_samples(traps.find_deep_stores, {STORES + text: expected for text, expected in STORE_SAMPLES.items()})
     check_samples(traps.find_deep_stores, {VECTORS + text.replace('store_', 'store4_'): [name.replace('_', '4_') for name in expected]
                                            for text, expected in STORE_SAMPLES.items()})

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A second compiler for every kernel: naga, that of Firefox, by way of Deno's WebGPU, which npm fetches. All texts have to be
-valid, and those that collected.py chooses become pipelines. Kernels for what naga does not have are named and left out.
+"""A second compiler for every kernel: naga, that of Firefox, through Deno's WebGPU, which npm fetches. All texts have to be
+valid, and those that collected.py chooses become pipelines. Kernels that need what naga lacks are listed and skipped.
 
 Usage: test-naga.py COLLECT"""
 import collections
@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import deno
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# By what a kernel says: what naga has no word for.
+# Features that naga lacks, by the text in a kernel that needs them.
 LACKS = {'enable subgroups;': 'subgroups', 'enable chromium_experimental_subgroup_matrix;': 'subgroup matrices'}
 
 everything = collected.get_kernels(os.path.abspath(sys.argv[1]))
@@ -29,7 +29,7 @@ def get_lacking(kernel):
 
 
 def compile_all(name, modules, pipelines, timeout=1500):
-    """What Deno says of files of WGSL: a list of what is refused, and the counts."""
+    """Deno's verdict on WGSL files: a list of rejected ones, and the counts."""
     try:
         program = deno.install()
     except npm.Failure as why:
@@ -60,7 +60,7 @@ def every_kernel():
 
 @tap.test
 def faults_are_found():
-    """It is not that everything passes."""
+    """That it does not just accept everything."""
     good = next(kernel for kernel in everything if not get_lacking(kernel))
     files = [tap.write(f'fault{i}.wgsl', text) for i, text in enumerate([
         good.text, good.text + '\nfn g () { let v: u32 = 1.5; }', re.sub(r'@workgroup_size\([^)]*\)', '@workgroup_size(65536)', good.text)])]

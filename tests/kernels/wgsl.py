@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Finds traps in WGSL: what is valid, and yet comes out wrong somewhere. The text must be one that a compiler takes."""
+"""Finds pitfalls in WGSL: code that is valid, and yet gives wrong results on some drivers. The text must be one that compiles.
+"""
 import collections
 import re
 
 LOOPS = {'for', 'while', 'loop'}
 KEYWORDS = {*LOOPS, 'if', 'else', 'switch', '&&', '||'}
-# Of all tokens those that matter here; a name is one only where something is called or declared.
+# The tokens that matter here; a name is only one if it is called or declared.
 TOKEN = re.compile(r'''//[^\n]* | /\* | \*/ | [{}();] | && | \|\| | (?<![<>=!+\-*/%&|^])=(?!=) |
                        \b(?:fn|var|for|while|loop|if|else|switch)\b | [A-Za-z_]\w*(?=\s*\()''', re.VERBOSE)
 VARIABLE = re.compile(r'\s*(?:<[^>]*>)?\s*(\w+)')
@@ -15,7 +16,8 @@ Block = collections.namedtuple('Block', 'is_loop depth')
 
 
 class Function:
-    """How many conditions are around its innermost block, and the calls in it: how many are around each, and of what."""
+    """The number of conditions around its innermost block, and its calls: how many conditions are around each, and what is
+    called."""
 
     def __init__(self):
         self.depth = 0
@@ -23,7 +25,7 @@ class Function:
 
 
 def get_tokens(text):
-    """Without comments, which may be inside one another."""
+    """Without comments, which may be nested."""
     comments = 0
     for match in TOKEN.finditer(text):
         if match[0] in ('/*', '*/'):
@@ -33,24 +35,24 @@ def get_tokens(text):
 
 
 def get_depth(head, around, before):
-    """Of a block that begins, by what is in front of it."""
+    """The depth of a new block, from the text in front of it."""
     if 'else' in head:
         depth = before + ('if' in head)
     else:
         depth = around + ('if' in head or 'switch' in head)
-    # What is behind && or || is a branch by itself.
+    # The operand after && or || is a branch of its own.
     return depth + (head.count('&&') + head.count('||') if 'if' in head else 0)
 
 
 def scan(text):
-    """The functions by name, and the variables without an initialiser in the bodies of loops."""
+    """The functions by name, and the variables without an initialiser in loop bodies."""
     functions = {}
     unset = []
     function = variable = None
     blocks = []
     head = []
     names_function = False
-    before = 0      # conditions around what is in the block that ended last
+    before = 0      # conditions around the contents of the block that ended last
     parentheses = 0
     for match in get_tokens(text):
         token = match[0]
@@ -71,13 +73,13 @@ def scan(text):
             if variable is not None:
                 unset.append(variable)
                 variable = None
-            # The head of a loop has some, too.
+            # The header of a loop contains some, too.
             if parentheses == 0:
                 head = []
         elif token == '=':
             variable = None
         elif token == 'var':
-            # The head of a loop is outside of it.
+            # The header of a loop is outside it.
             if any(block.is_loop for block in blocks):
                 variable = VARIABLE.match(text, match.end())[1]
         elif token in KEYWORDS:
@@ -93,13 +95,13 @@ def scan(text):
 
 
 def find_unset(text):
-    """Tint sets a variable without an initialiser to zero before the loops around it, not in each of their turns."""
+    """Tint zero-initialises a variable before the loops around it, not in each iteration."""
     return scan(text)[1]
 
 
 def find_deep_stores(text):
-    """Stores to one of several results whose elements are less than a word, with more than one condition around them: a
-    driver lost such."""
+    """Stores to one of several results whose elements are smaller than a word, within more than one condition: a driver
+    lost such stores."""
     names = {name for name, element in re.findall(r'var<storage, read_write> (\w+)_\d+ *: *array<([^;]*)>;', text)
              if element in ('f16', 'vec4<f16>') or f'fn merge_{name}(' in text}
     n_variables = len(re.findall(rf'var<storage, read_write> (?:{"|".join(names)})_\d+ *:', text)) if names else 0

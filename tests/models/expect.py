@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes expected.json anew, by ONNX Runtime's CPU provider: ./dev shell python3 tests/models/expect.py
+"""Rewrites expected.json with ONNX Runtime's CPU provider: ./dev shell python3 tests/models/expect.py
 
-The models come with `./dev models`, and have to be there.
+The models have to be fetched with `./dev models` before.
 """
 import json
 import subprocess

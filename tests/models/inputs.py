@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What models are run on here, and by ONNX Runtime for what is expected of them."""
+"""The inputs of models, both here and for the expected results of ONNX Runtime."""
 import importlib.util
 import sys
 from pathlib import Path
@@ -45,7 +45,7 @@ def as_input(pixels, mean=0.5, deviation=0.5):
 
 
 def to_detect():
-    """Two lines on a sheet whose sides are multiples of 32."""
+    """Two lines on a page whose sides are multiples of 32."""
     sheet = np.full([160, 480, 3], 255, np.uint8)
     for name, top, left in ('line-short', 16, 24), ('line-middle', 96, 8):
         pixels = line(name)[:, :464]
@@ -54,12 +54,12 @@ def to_detect():
 
 
 def to_turn():
-    """A line and the same one upside down, cut to 192 columns."""
+    """A line and the same one upside down, cropped to 192 columns."""
     upright = line('line-middle')[:, :192]
     return np.concatenate([as_input(upright), as_input(upright[::-1, ::-1])])
 
 
 def places(shape):
-    """Elements spread over an array, which stand for all of it."""
+    """Elements spread over an array, as a sample of it."""
     size = int(np.prod(shape))
     return np.arange(1, 1 + min(size, 96)) * 7919 % size

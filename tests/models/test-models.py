@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Models as their makers published them, against ONNX Runtime's CPU provider and what was published with them.
+"""Models as published, compared with ONNX Runtime's CPU provider and the results published with them.
 
-What `./dev models` has not fetched is skipped. expect.py writes what is expected.
+Models that `./dev models` has not fetched are skipped. expect.py writes the expected results.
 """
 import json
 import shutil
@@ -23,12 +23,12 @@ import tap
 with open(inputs.FOLDER / 'expected.json', encoding='utf-8') as stream:
     EXPECTED = json.load(stream)
 
-# Each of some 100 layers is off by a few units in the last place, of what is of the size of its largest element, in
-# either program; sums of a few hundred products by more, and they add up at random: 100 · 4 · 2⁻²⁴ · √300. Sigmoid and
-# softmax, at the end, do not make that larger.
+# In either program each of some 100 layers has an error of a few units in the last place of its largest element; sums
+# of a few hundred products have more, and they add up randomly: 100 · 4 · 2⁻²⁴ · √300. The final sigmoid and softmax
+# do not increase that.
 TOLERANCE = 100 * 4 * 2 ** -24 * 300 ** 0.5
 
-# The words. Commas hang on how the activations, of 8 bits, are rounded.
+# The words. Commas depend on the rounding of the 8-bit activations.
 SPEECH = 'And so my fellow Americans ask not what your country can do for you ask what you can do for your country.'
 
 
@@ -51,7 +51,7 @@ class Models(unittest.TestCase):
         vad = inputs.example('detect-speech')
         found = [*vad.probabilities(str(folder / file), vad.read_sound(str(sound)))]
         self.check(found, EXPECTED[name])
-        # There is something to tell apart.
+        # The classes are distinguishable.
         self.assertTrue(min(found) < 0.1 and max(found) > 0.9)
 
     def test_silero_vad(self):
@@ -64,7 +64,7 @@ class Models(unittest.TestCase):
         session = Rlx.Session.open(str(need('ppocr') / inputs.DETECT))
         y = session(x=inputs.to_detect())[0].numpy()
         self.check(y.ravel()[inputs.places(y.shape)], EXPECTED['ppocr-det'])
-        # Two lines with nothing between them.
+        # Two lines with a gap between them.
         rows = (y[0, 0] > 0.3).any(1)
         self.assertEqual(np.count_nonzero(np.diff(rows.astype(int)) == 1), 2)
 
@@ -103,7 +103,7 @@ class Models(unittest.TestCase):
         large = program.enlarge(str(folder), picture.read(folder / 'assets/fixture.png')).astype(float)
         published = picture.read(folder / 'assets/samples/2x/result.png').astype(float)
         self.assertEqual(large.shape, published.shape)
-        # The picture that was published was rounded to bytes as well.
+        # The published picture was rounded to bytes as well.
         self.assertGreaterEqual(20 * np.log10(255) - 10 * np.log10(max(1e-9, ((large - published) ** 2).mean())), 45)
 
 

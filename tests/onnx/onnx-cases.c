@@ -15,11 +15,11 @@
 
 #include "formats/rlx-onnx-private.h"
 
-/* What ONNX's own runner allows where a case says nothing else. */
+/* The defaults of ONNX's own runner. */
 #define RELATIVE 1e-3
 #define ABSOLUTE 1e-7
-/* Where most of a transform cancels, what is left has the error of all: so much of its largest element, by the bound
- * that the operator states for the lengths in these cases. */
+/* If most of a transform cancels, the rest has the error of all of it: this fraction of its largest element, by the
+ * bound that the operator states for the lengths in these cases. */
 #define TRANSFORM (4 * 0x1p-24 * (8 + 7))
 
 typedef enum
@@ -181,7 +181,7 @@ is_wanted (char      **names,
   return FALSE;
 }
 
-/* A reason without what differs between cases: numbers, and names but that of the operator. */
+/* A reason without the details of a case: numbers, and names other than that of the operator. */
 static char *
 generalise (const char *reason)
 {

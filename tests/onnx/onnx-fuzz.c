@@ -124,7 +124,7 @@ mutate (GByteArray *bytes,
     }
 }
 
-/* Sizes for what is open. */
+/* Sizes for unknown dimensions. */
 static GVariant *
 make_sizes (RlxModel *model,
             GRand    *rand)
@@ -244,6 +244,6 @@ main (int    argc,
       alarm (0);
     }
   g_print ("onnx-fuzz: %u runs with %u models: %u could be opened, %u built, %u planned\n", n, seeds->len, counts.opened, counts.built, counts.planned);
-  /* Something must have come through, or nothing was tested. */
+  /* Something must have been accepted, or nothing was tested. */
   return n > 100 && (counts.built == 0 || counts.planned == 0);
 }

@@ -29,18 +29,17 @@ void         proto_put_bytes   (GByteArray        *message,
 void         proto_put_text    (GByteArray        *message,
                                 guint              field,
                                 const char        *text);
-/* Takes @inner over. */
+/* Takes ownership of @inner. */
 void         proto_put_message (GByteArray        *message,
                                 guint              field,
                                 GByteArray        *inner);
 
 /* ---- parts of models ---- */
 
-/* The numbers of types in files; -1 for what they have none for. */
+/* The numbers of types in files; -1 for types without one. */
 int          onnx_type         (RlxDataType        data_type);
 
-/* An AttributeProto. The value is x, d, s, ax, ad, as; the variant is taken over if it
- * floats. */
+/* An AttributeProto. The value is x, d, s, ax, ad, as; takes ownership of a floating variant. */
 GByteArray * onnx_attr         (const char        *name,
                                 GVariant          *value);
 GByteArray * onnx_attr_tensor  (const char        *name,
@@ -57,7 +56,7 @@ GByteArray * onnx_tensor       (const char        *name,
 GByteArray * onnx_tensor_from  (const char        *name,
                                 RlxTensor         *tensor);
 
-/* @dims are words as in "batch 3 ? 4": a name, a size, or nothing known; NULL: no shape. */
+/* @dims are words as in "batch 3 ? 4": a name, a size, or an unknown one; NULL: no shape. */
 void         onnx_add_input    (GByteArray        *graph,
                                 const char        *name,
                                 int                type,
@@ -66,11 +65,11 @@ void         onnx_add_output   (GByteArray        *graph,
                                 const char        *name,
                                 int                type,
                                 const char        *dims);
-/* Takes the tensor over. */
+/* Takes ownership of the tensor. */
 void         onnx_add_tensor   (GByteArray        *graph,
                                 GByteArray        *tensor);
-/* A NodeProto. Names are words, "-" is one that is left out. @op is DOMAIN:NAME or NAME.
- * Attributes follow, until NULL, and are taken over. */
+/* A NodeProto. Names are words, "-" is an omitted one. @op is DOMAIN:NAME or NAME.
+ * Followed by attributes, until NULL, which it takes ownership of. */
 GByteArray * onnx_node         (const char        *op,
                                 const char        *inputs,
                                 const char        *outputs,
@@ -87,8 +86,8 @@ GByteArray * onnx_function     (const char        *domain,
                                 const char        *outputs,
                                 int                opset);
 
-/* Takes the graph over. The model imports the operator sets of ONNX, version @opset, and
- * of ONNX Runtime, whose operators with channels last have ONNX's versions. */
+/* Takes ownership of the graph. The model imports the operator sets of ONNX, version
+ * @opset, and of ONNX Runtime, whose operators with channels last have ONNX's versions. */
 GByteArray * onnx_model        (GByteArray        *graph,
                                 int                opset);
 GBytes *     onnx_finish       (GByteArray        *model);

@@ -84,8 +84,7 @@ may_jump (const RlxReferenceFunction *function,
         return TRUE;
       return op[0] == 'm' && e[0] + e[1] > 0 && isfinite (e[0] + e[1]) && !(least > 0 && floor (least) == floor (greatest));
     }
-  /* A negative number can only be raised to an integer, and zero not to a negative
-   * number. */
+  /* A negative number can only be raised to an integer, and zero not to a negative number. */
   if (strcmp (op, "pow") == 0)
     return (x[0] - e[0] < 0 && e[1] > 0 && floor (x[1] + e[1]) >= ceil (x[1] - e[1])) ||
            (e[0] > 0 && fabs (x[0]) <= e[0] && x[1] - e[1] < 0);

@@ -45,8 +45,7 @@ f_mod (const double             *x,
   return rest;
 }
 
-/* Adding the divisor rounds; otherwise the remainder is exact as long as the quotient
- * is. */
+/* Adding the divisor rounds; otherwise the remainder is exact as long as the quotient is. */
 static double
 bound_mod (const double             *x,
            const RlxReferenceParams *params)
@@ -182,8 +181,7 @@ limit (double x,
 FUNCTION (hard_sigmoid, limit (params->p * x[0] + params->q, 0, 1))
 FUNCTION (hard_swish, x[0] * limit (x[0] + 3, 0, 6) / 6)
 
-/* With a negative alpha the exponential grows, and so does the rounding error of the
- * division. */
+/* With a negative alpha the exponential grows, and so does the rounding error of the division. */
 static double
 bound_celu (const double             *x,
             const RlxReferenceParams *params)

@@ -15,8 +15,7 @@ rlx_reference_is_narrow (RlxDataType data_type)
   return data_type >= RLX_DATA_TYPE_BF16 && data_type <= RLX_DATA_TYPE_F4E2M1;
 }
 
-/* (-1)^sign · 2^(exponent - bias) · 1.fraction, or 0.fraction with the smallest
- * exponent. */
+/* (-1)^sign · 2^(exponent - bias) · 1.fraction, or 0.fraction with the smallest exponent. */
 static double
 compose (guint bits,
          guint n_exponent,

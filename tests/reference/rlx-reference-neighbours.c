@@ -361,8 +361,7 @@ overlap (const Box *a,
     size[i] = fmax (fmin (a->high[i], b->high[i]) - fmax (a->low[i], b->low[i]), 0);
   shared = size[0] * size[1];
   both = a->size[0] * a->size[1] + b->size[0] * b->size[1];
-  /* A difference, a product, two sums and another product, each with an error of half an ulp; and the
-   * corners. */
+  /* A difference, a product, two sums and another product, each with an error of half an ulp; and the corners. */
   room = 4 * RLX_F32_ULP * (shared + limit * both) + 3 * error * (a->size[0] + a->size[1] + b->size[0] + b->size[1] + error) + 0x1p-120;
   /* Exact boxes that are disjoint leave no doubt. */
   if (!(error == 0 && shared == 0 && (size[0] == 0 || size[1] == 0)) && !(fabs (shared * (1 + limit) - limit * both) > room))

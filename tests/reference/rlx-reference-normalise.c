@@ -14,8 +14,7 @@ typedef void (*RowFunc) (RlxReferenceCall *call,
                          const gsize      *factors,    /* of scale and bias for each */
                          gsize             n);
 
-/* The position of column @column in scale and bias, which have the axes in the given
- * order. */
+/* The position of column @column in scale and bias, which have the axes in the given order. */
 static gsize
 find_factor (RlxReferenceCall *call,
              const gint64     *index)

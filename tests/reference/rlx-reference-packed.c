@@ -210,8 +210,7 @@ get_entry (const guint32 *grid,
   return grid[index / 2] >> (index % 2 * 16 + e * bits) & ((1u << bits) - 1);
 }
 
-/* The sign of element @e of eight, the last of which makes the number of minus signs
- * even. */
+/* The sign of element @e of eight, the last of which makes the number of minus signs even. */
 static int
 get_sign (guint seven,
           guint e)
@@ -492,8 +491,7 @@ gather_packed (RlxReferenceCall *call)
   unpack_rows (call, call->inputs[1], rlx_reference_get_input (call, 2), rlx_reference_get_input (call, 3));
 }
 
-/* Replaces the bytes of a type with an offset by those of the magnitude of scale times number, plus that of the
- * offset. */
+/* Replaces the bytes of a type with an offset by those of the magnitude of scale times number, plus that of the offset. */
 static void
 take_sizes (Packed *self,
             gsize   n_bytes)
@@ -509,8 +507,7 @@ take_sizes (Packed *self,
     }
 }
 
-/* The error of element @k of a row of @x if 32 elements are quantised to bytes
- * together. */
+/* The error of element @k of a row of @x if 32 elements are quantised to bytes together. */
 static double
 get_byte_bound (const RlxReferenceValue *x,
                 gsize                    row,

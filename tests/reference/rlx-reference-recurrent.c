@@ -97,8 +97,7 @@ activate (const Activation *self,
   g_assert_not_reached ();
 }
 
-/* The stated bound of the operator of the same name, plus that of a product before or
- * after it. */
+/* The stated bound of the operator of the same name, plus that of a product before or after it. */
 static double
 stated_error (const Activation *self,
               double            x,

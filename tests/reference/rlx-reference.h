@@ -58,9 +58,8 @@ typedef struct
 /* Whether the operator is known. */
 gboolean            rlx_reference_has_op       (const char              *op);
 
-/* The outputs of @graph, in order, as RlxReferenceValue. States have their initial value.
- * Parameters are given by name. NULL with an error if an operator is unknown or an input
- * does not fit. */
+/* The outputs of @graph, in order, as RlxReferenceValue. States have their initial value. Parameters
+ * are given by name. NULL with an error if an operator is unknown or an input does not fit. */
 GPtrArray *         rlx_reference_run          (RlxGraph                *graph,
                                                 RlxTensor *const        *inputs,
                                                 gsize                    n_inputs,
@@ -83,9 +82,8 @@ RlxReferenceValue * rlx_reference_value_new_result (RlxNode                     
 /* The new value of a state that @self was assigned to. */
 RlxReferenceValue * rlx_reference_value_new_state  (const RlxReferenceValue        *self);
 
-/* Whether all elements of @tensor are within the bounds: NaN where it is expected, the
- * same infinities. Also FALSE if type or shape differ (then n_wrong is the number of
- * elements). */
+/* Whether all elements of @tensor are within the bounds: NaN where it is expected, the same
+ * infinities. Also FALSE if type or shape differ (then n_wrong is the number of elements). */
 gboolean            rlx_reference_value_check  (const RlxReferenceValue *self,
                                                 RlxTensor               *tensor,
                                                 RlxReferenceCheck       *check);

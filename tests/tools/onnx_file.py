@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A small network as an ONNX file: y = softmax(x · w + b), where the number of rows is left open."""
+"""A small network as an ONNX file: y = softmax(x · w + b), with an unknown number of rows."""
 import struct
 
 FLOAT = 1
@@ -15,7 +15,7 @@ def varint(value):
 
 
 def message(*fields):
-    """Of pairs of a field's number and its value: an integer, text or bytes."""
+    """A message from pairs of a field's number and its value: an integer, text or bytes."""
     data = b''
     for number, value in fields:
         if isinstance(value, int):
@@ -40,7 +40,7 @@ def node(op, inputs, output):
 
 
 def make(weights, bias):
-    """weights: rows of numbers; bias: as many as a row has."""
+    """weights: rows of numbers; bias: a number per column."""
     inner, width = len(weights), len(bias)
     graph = message(
         (1, node('MatMul', ['x', 'w'], 'h')), (1, node('Add', ['h', 'b'], 's')), (1, node('Softmax', ['s'], 'y')), (2, 'small'),

@@ -3,7 +3,7 @@
 """Programs that do the same work, from the root that `./dev peers` makes."""
 import os
 
-# The project, its results and the user's files are where they are here.
+# The project, its results and the user's files have the same paths as here.
 ENTER = '''peers=$RLX_PEERS_ROOT
 for folder in /proc /dev /sys /tmp "$@"; do
   [ "$folder" != -- ] || break
@@ -16,7 +16,8 @@ PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file
 
 
 def command(*arguments, folders=()):
-    """The command that runs a program of the root with these arguments, seeing the project and the folders; None without one."""
+    """The command that runs a program of the root with these arguments and access to the project and the folders; None if there
+    is no root."""
     if not os.path.isdir(os.environ.get('RLX_PEERS_ROOT', '')):
         return None
     user = [] if os.geteuid() == 0 else ['--user', '--map-root-user']

@@ -18,7 +18,7 @@ import tempfile
 import traceback
 
 _tests = []
-# Gone at the end, with everything in it.
+# Removed at the end, with everything in it.
 _folder = tempfile.TemporaryDirectory(prefix='rlx-test-')
 folder = _folder.name
 
@@ -60,7 +60,7 @@ def contains(text, words, what='text'):
 
 
 def none(items, what):
-    """Fails if there are any, and names them."""
+    """Fails if there are any, and lists them."""
     items = sorted(items)
     if items:
         more = f' and {len(items) - 20} more' if len(items) > 20 else ''
@@ -80,7 +80,7 @@ def write(name, content):
 
 
 def run(command, env=None, status=None, stdin='', timeout=120, **others):
-    """Runs a program. A crash fails; so does another exit status, if one is asked for. In env, None takes a variable away."""
+    """Runs a program. A crash fails; so does another exit status than the given one. In env, None unsets a variable."""
     everything = dict(os.environ)
     for key, value in (env or {}).items():
         everything.pop(key, None)

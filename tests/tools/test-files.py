@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What the `rlx` command does with files of weights: info, convert, run and embed.
+"""The `rlx` command and weight files: info, convert, run and embed.
 
 Usage: test-files.py RLX SHARED"""
 import contextlib
@@ -33,7 +33,7 @@ w = npy('w.npy', '<f4', (3, 2), struct.pack('<6f', 1, 0, 0, 1, 1, 1))
 
 
 def safetensors(name, tensors, metadata=None):
-    """Of {name: (type, shape, bytes)}."""
+    """From {name: (type, shape, bytes)}."""
     header, data = {'__metadata__': metadata} if metadata else {}, b''
     for key, (dtype, shape, content) in tensors.items():
         header[key] = {'dtype': dtype, 'shape': shape, 'data_offsets': [len(data), len(data) + len(content)]}
@@ -69,7 +69,7 @@ def info_refuses():
     refused(['graph.rlx', 'neither safetensors'], 'info', graph)
 
 
-# What numpy can have and the library, too, in both orders, and types that it widens or only lists.
+# Types that numpy and the library have in common, in both byte orders, and types that it widens or only lists.
 arrays = {
     'floats': numpy.arange(6, dtype='<f4').reshape(2, 3) / 7,
     'halves': numpy.asfortranarray(numpy.arange(24, dtype='<f2').reshape(2, 3, 4)),
@@ -83,7 +83,7 @@ TYPES = {'floats': 'f32', 'halves': 'f16', 'layer.0/weight': 'i64', 'größe': '
 
 
 def archives():
-    """As numpy writes them, stored and deflated."""
+    """As written by numpy, stored and deflated."""
     for name, save in ('stored.npz', numpy.savez), ('deflated.npz', numpy.savez_compressed):
         path = tap.path(name)
         save(path, **arrays)
@@ -91,7 +91,7 @@ def archives():
 
 
 def same(path, expected=None, types=None):
-    """Whether numpy finds the same arrays."""
+    """Whether numpy reads the same arrays."""
     with numpy.load(path) as found:
         tap.equal(sorted(found.files), sorted(expected or arrays), 'the names')
         for name, array in (expected or arrays).items():
@@ -120,7 +120,7 @@ def objects():
 
 @tap.test
 def convert_keeps_arrays():
-    """From numpy's files to safetensors and back: numpy finds what it wrote."""
+    """From numpy's files to safetensors and back: numpy reads what it wrote."""
     for path in archives():
         middle, back = tap.path('middle.safetensors'), tap.path('back.npz')
         run('convert', path, middle)
@@ -187,7 +187,7 @@ def norm(values, weight):
 
 @tap.test
 def convert_llama2c():
-    """The logits after the first token are known. There, attention is its one value, and nothing is rotated."""
+    """The logits after the first token are known: there, attention is its only value, and nothing is rotated."""
     if not os.path.isdir(model):
         tap.skip(f'{model} is not there')
     gguf = tap.path('stories.gguf')
@@ -241,7 +241,7 @@ def convert_llama2c_refuses():
 
 @tap.test
 def embed():
-    """Vectors as others compute them: tests/bindings/minilm.json says where they are from."""
+    """Vectors as computed by others: tests/bindings/minilm.json has their source."""
     folder = models.find('minilm')
     if folder is None:
         tap.skip('the model minilm is not there; ./dev models minilm fetches it')
@@ -269,14 +269,14 @@ def embed_refuses():
 
 @tap.test
 def bars_are_for_terminals():
-    """What takes long shows how far it is, on a terminal, and leaves nothing there."""
+    """Slow commands show their progress on a terminal, and leave nothing behind there."""
     big = tap.path('big.npz')
     numpy.savez(big, **{f'n{i}': numpy.random.default_rng(i).random(1 << 20, dtype='f4') for i in range(24)})
     ours, theirs = pty.openpty()
     with subprocess.Popen([rlx, 'convert', '--deflate', big, tap.path('bar.npz')], stderr=theirs) as process:
         os.close(theirs)
         shown = b''
-        with contextlib.suppress(OSError):  # what the end of the other side is here
+        with contextlib.suppress(OSError):  # raised when the other side is closed
             while part := os.read(ours, 4096):
                 shown += part
     os.close(ours)
@@ -338,7 +338,7 @@ def export_needs_no_device():
     tap.equal([one['target'] for one in plan['plans']], ['navi31', 'minimum-f16', 'minimum'], 'the plans')
     tap.equal(plan['plans'][0]['needs']['subgroupSize'], 0, 'the size of subgroups that a driver chooses')
     tap.check(plan['plans'][2]['parameters'][0]['given'] and 'check' not in plan, 'what was given')
-    # With one there is an example; what people may have changed stays, and weights that nothing needs go.
+    # With an example; files that the user may have changed are kept, and unused weights are removed.
     tap.write('site/index.html', 'mine')
     tap.write('site/weights-0123456789abcdef.bin', 'old')
     run('export', '--web', folder, '-p', f'w={w}', graph)
@@ -351,7 +351,7 @@ def export_needs_no_device():
 
 @tap.test
 def export_takes_models():
-    """With sizes for what they leave open, and their weights."""
+    """With sizes for unknown dimensions, and their weights."""
     model = tap.write('small.onnx', onnx_file.make([[1, 2], [3, 4], [5, 6]], [7, 8]))
     folder = tap.path('model')
     run('export', '--web', folder, '--dim', 'rows=5', model)
@@ -364,7 +364,7 @@ def export_takes_models():
 
 
 def ask(port, text):
-    """What a server answers: status, headers and content."""
+    """A server's answer: status, headers and content."""
     with socket.create_connection(('127.0.0.1', port), timeout=20) as connection:
         connection.sendall(text.encode())
         connection.shutdown(socket.SHUT_WR)
@@ -399,7 +399,7 @@ def export_serves():
                                     ('GET / HTTP/1.1\r\n\r\n', 403), ('\x16\x03\r\n\r\n', 400)):
                 tap.contains(ask(port, request)[0], f' {status} ', request)
             tap.equal(ask(port, 'GET / HTTP/1.1\r\n' + 'X: y\r\n' * 5000)[0], '', 'what an endless head gets')
-            # It is for this machine alone, so nothing else may use the port by another of its addresses.
+            # It is for this machine only, so nothing else may use the port on another of its addresses.
             with open('/proc/net/tcp', encoding='ascii') as file:
                 listening = {line.split()[1] for line in file if line.split()[3] == '0A'}
             tap.check(f'0100007F:{port:04X}' in listening and f'00000000:{port:04X}' not in listening, 'it listens elsewhere')

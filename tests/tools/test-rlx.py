@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The `rlx` command: every subcommand, rightly and wrongly.
+"""The `rlx` command: every subcommand, with valid and invalid arguments.
 
 Usage: test-rlx.py RLX"""
 import base64
@@ -101,9 +101,9 @@ def devices():
 
 @tap.test
 def calibrate():
-    # What is measured must not reach other tests.
+    # Other tests must not see the measurements.
     own = {'XDG_CACHE_HOME': tap.path('calibrated'), 'MESA_SHADER_CACHE_DIR': os.environ.get('XDG_CACHE_HOME')}
-    # On a machine that is too busy to be measured it says so.
+    # On a machine that is too busy for measurements it says so.
     for _ in range(5):
         done = subprocess.run([rlx, 'calibrate', '--json'], env=dict(os.environ, **own), capture_output=True, text=True)
         if done.returncode == OK:
@@ -131,13 +131,13 @@ def calibrate():
         tap.contains(text, unit)
     tap.contains(run('devices', '-v').stdout, 'not calibrated')
 
-    # Progress is for a terminal alone: the calls above would not have been silent otherwise.
+    # Progress is only for terminals: the calls above would not have been silent otherwise.
     ours, theirs = pty.openpty()
     with (open(tap.path('figures'), 'w', encoding='utf-8') as figures,
           subprocess.Popen([rlx, 'calibrate'], env=dict(os.environ, **own), stdout=figures, stderr=theirs) as process):
         os.close(theirs)
         shown = b''
-        with contextlib.suppress(OSError):  # what the end of the other side is here
+        with contextlib.suppress(OSError):  # raised when the other side is closed
             while part := os.read(ours, 4096):
                 shown += part
     os.close(ours)
@@ -244,7 +244,7 @@ def run_and_save():
 
 @tap.test
 def run_with_arrays_of_numpy():
-    """Every type, a Fortran order and an empty one, as numpy itself writes them."""
+    """Every type, a Fortran order and an empty one, as written by numpy itself."""
     numpy = __import__('numpy')
     for name, dtype in ('f32', 'float32'), ('f16', 'float16'), ('i32', 'int32'), ('u32', 'uint32'), ('i8', 'int8'), ('u8', 'uint8'), ('i64', 'int64'):
         for shape in (2, 3), (0, 3), ():
@@ -270,7 +270,7 @@ def run_values():
 
 @tap.test
 def debug_values():
-    """RLX_DEBUG=values tells the same, found by the device."""
+    """RLX_DEBUG=values reports the same, as found by the device."""
     graph = tap.write('values.rlx', 'rlx 1\n%0 = input "x" f32[4]\n%1 = mul(%0, %0)\n%2 = log(%0) "bad"\n%3 = exp(%2)\n'
                       '%4 = constant i32[3] [1, 2, -6]\n%5 = cast(%4) {to = f32}\n%6 = reduce_sum(%5) {axes = [0]}\n%7 = add(%3, %6)\n'
                       '%8 = add(%7, %1)\noutput "y" %8\n')
@@ -312,7 +312,7 @@ def profile_command():
 
 @tap.test
 def run_shows_progress():
-    """On a terminal a long run has a bar that grows, and leaves nothing behind; elsewhere it is silent."""
+    """On a terminal a long run has a progress bar, which leaves nothing behind; elsewhere it is silent."""
     lines = ['rlx 1', '%0 = input "x" f32[256,256]', *(f'%{i + 1} = matmul(%{i}, %0)' for i in range(400)), 'output "y" %400']
     long = tap.write('long.rlx', '\n'.join(lines) + '\n')
     x, y = npy('long.npy', '<f4', (256, 256), bytes(256 * 256 * 4)), tap.path('y.npy')
@@ -320,7 +320,7 @@ def run_shows_progress():
     with subprocess.Popen([rlx, 'run', long, '-i', f'x={x}', '-o', f'y={y}'], stderr=theirs) as process:
         os.close(theirs)
         shown = b''
-        with contextlib.suppress(OSError):  # what the end of the other side is here
+        with contextlib.suppress(OSError):  # raised when the other side is closed
             while part := os.read(ours, 4096):
                 shown += part
     os.close(ours)
@@ -332,7 +332,7 @@ def run_shows_progress():
 
 
 def wav(name, samples, rate=16000, kind=1, bits=16, channels=1, data=None):
-    """A sound of one channel, or whatever is given as its data."""
+    """A mono sound, or one with the given data."""
     data = struct.pack(f'<{len(samples)}h', *samples) if data is None else data
     width = bits // 8 * channels
     form = struct.pack('<HHIIHH', kind, channels, rate, rate * width, width, bits)
@@ -346,7 +346,7 @@ def wav(name, samples, rate=16000, kind=1, bits=16, channels=1, data=None):
 
 @tap.test
 def spectrum():
-    """A tone of 1000 Hz is a line at its height; a picture shows it; all kinds of samples say the same."""
+    """A tone of 1000 Hz is a line at its height, which is drawn in a picture; all sample formats agree."""
     tone = [math.sin(2 * math.pi * 1000 * i / 16000) / 2 for i in range(4000)]
     sound = wav('tone.wav', [int(32767 * v) for v in tone])
     picture = tap.path('tone.png')
@@ -367,7 +367,7 @@ def spectrum():
     rows = zlib.decompress(rows)
     tap.equal(len(rows), 40 * 26)
     bright = max(range(40), key=lambda y: rows[y * 26 + 13])
-    # 1000 Hz are 15 of 45.25 mels, on which 41 distances are
+    # 1000 Hz are 15 of 45.25 mels, which are divided into 41 steps
     tap.check(abs(39 - bright - (15 / 45.245 * 41 - 1)) <= 1, f'the line is in row {bright}')
 
     for name, kind, bits, data in (('byte', 1, 8, bytes(int(127 * v + 128) for v in tone)),
@@ -415,7 +415,7 @@ def dot_draws():
     width = float(root.get('viewBox').split()[2])
     for box in root.findall(svg + 'rect')[1:]:
         tap.check(0 <= float(box.get('x')) and float(box.get('x')) + float(box.get('width')) <= width, 'a node outside')
-    # What the manual shows.
+    # As shown in the manual.
     project = os.path.join(os.path.dirname(__file__), '..', '..')
     run('dot', os.path.join(project, 'examples', 'upscale.rlx'), '-o', picture)
     with open(picture, encoding='utf-8') as ours, open(os.path.join(project, 'doc', 'graph.svg'), encoding='utf-8') as theirs:
@@ -429,7 +429,7 @@ def dot_draws():
 def run_json():
     found = parse(run('run', simple, '-i', f'x={four}', '--json').stdout)
     tap.equal(found['twice'], {'data_type': 'f32', 'shape': [4], 'data': [2, 0, -2, 8]}, 'twice')
-    # what JSON has no numbers for
+    # values that JSON has no numbers for
     tap.equal(found['log']['data'][:3], [0, '-Infinity', 'NaN'], 'the logarithm')
 
 
@@ -463,7 +463,7 @@ def compile_and_look():
 
 @tap.test
 def targets():
-    """Graphs are compiled for devices that are not there, without any driver."""
+    """Graphs are compiled for absent devices, without any driver."""
     product = tap.write('product', 'rlx 1\n%0 = input "x" f32[64, 64]\n%1 = parameter "w" f32[64, 64]\n%2 = matmul(%0, %1)\noutput "y" %2\n')
     nothing = {'VK_DRIVER_FILES': '/nonexistent', 'VK_ICD_FILENAMES': '/nonexistent'}
     names = [line.split()[0] for line in run('targets').stdout.splitlines()]
@@ -484,7 +484,7 @@ def targets():
 
 @tap.test
 def precision():
-    """Where a driver on the CPU counts as a GPU with matrix units."""
+    """If a CPU driver is treated as a GPU with matrix units."""
     wide = 'rlx 1\n%0 = input "x" f32[64, 64]\n%1 = parameter "w" f32[64, 64]\n%2 = matmul(%0, %1)\noutput "y" %2\n'
     units = {'RLX_DEBUG': 'target=navi31'}
     has_units = any('f16' in matrix for matrix in parse(run('devices', '--json').stdout)[0]['limits']['matrices'])
@@ -541,7 +541,7 @@ def bad_graph_files():
 
 @tap.test
 def truncated_graph():
-    """Cut anywhere it is refused, or it is a whole graph that happens to be shorter."""
+    """Truncated anywhere it is rejected, or is a complete graph that happens to be shorter."""
     whole = open(graph, 'rb').read()
     for length in range(0, len(whole), 7):
         done = tap.run([rlx, 'dot', '-'], stdin=whole[:length])
@@ -602,7 +602,7 @@ def wrong_values():
 
 @tap.test
 def full_disk():
-    """A pipe or a disk that takes nothing more is an error for who writes to it."""
+    """A closed pipe or a full disk is an error for the writer."""
     if not os.path.exists('/dev/full'):
         tap.skip('there is no /dev/full')
     refused('', 'run', graph, '-i', f'x={x}', '-p', f'w={w}', '-o', 'y=/dev/full')
@@ -617,7 +617,7 @@ def no_driver():
             {'file_format_version': '1.0.0', 'ICD': {'library_path': '/nonexistent.so', 'api_version': '1.3.0'}})):
         for command in ['devices'], ['devices', '--json'], ['calibrate'], ['verify'], ['demo'], ['compile', graph], ['bench', graph], ['run', simple, '-i', f'x={four}']:
             refused(['mesa-vulkan-drivers', 'libvulkan1'], *command, status=NO_ADAPTER, env={'VK_DRIVER_FILES': value})
-    # what needs none
+    # commands that need no driver
     run('ops', env={'VK_DRIVER_FILES': '/nonexistent'})
     run('dot', graph, env={'VK_DRIVER_FILES': '/nonexistent'})
 
@@ -657,7 +657,7 @@ def debug_keys():
 
 @tap.test
 def other_variables():
-    """A value that makes no sense is told of, once, and not taken."""
+    """An invalid value is reported once, and ignored."""
     for name in 'RLX_TIMEOUT', 'RLX_MEMORY_LIMIT':
         for value in '-1', '1,5', 'nan', 'much', '9' * 400, b'\xff':
             done = run('run', simple, '-i', f'x={four}', env={name: value, 'G_DEBUG': None}, silent=False)

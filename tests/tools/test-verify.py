@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""`rlx verify`: what it tells of a device that is right, on any that this one can stand in for, and of drivers that compute
-nonsense, refuse kernels, lose the device or crash.
+"""`rlx verify`: its report for a device that works, for any that this one can pose as, and for drivers that compute
+nonsense, reject kernels, lose the device or crash.
 
 Usage: test-verify.py RLX FAULTS          FAULTS: a library to be loaded before Dawn, or nothing
        test-verify.py RLX '' --full NAME  everything, on the device or the target NAME, and nothing else"""
@@ -27,7 +27,7 @@ own = {'XDG_CACHE_HOME': tap.path('cache'), 'MESA_SHADER_CACHE_DIR': os.environ.
 def verify(*arguments, status=OK, env=None, timeout=300):
     done = tap.run([rlx, 'verify', '--json', *arguments], status=status, env={**own, **(env or {})}, timeout=timeout)
     report = parse(done.stdout)
-    # Who reads this wants to know who has the device least of all.
+    # The report must not reveal who owns the device.
     for word in os.path.expanduser('~'), tap.folder, os.path.dirname(rlx), getpass.getuser(), socket.gethostname():
         tap.check(not re.search(rf'(?<!\w){re.escape(word)}(?!\w)', done.stdout), f'the report tells {word}')
     return report
@@ -44,7 +44,7 @@ def check_right(report):
 
 
 def banned(family):
-    """What the library does not use any more, by what it says of its choices."""
+    """The variants that the library no longer uses, according to its choices."""
     graph = tap.write('scan.rlx', 'rlx 1\n%0 = input "x" f32[256, 1024]\n%1 = cumsum(%0) {axis = 1}\noutput "y" %1\n')
     text = run('compile', '--plan', '-v', graph, env=own).stdout
     return sorted(set(re.findall(rf'^\s*[-*] (\S+) .*banned', text.split(f'{family}: ', 1)[1], re.M)))
@@ -74,7 +74,7 @@ def file():
     with open(name, encoding='utf-8') as stored:
         check_right(parse(stored.read()))
 
-    # A name of its own, beside whoever calls.
+    # A default name, in the caller's folder.
     os.makedirs(tap.path('beside'))
     done = tap.run([rlx, 'verify', '--quick', '--only', 'relu'], status=OK, env=own, cwd=tap.path('beside'))
     names = os.listdir(tap.path('beside'))
@@ -130,7 +130,7 @@ def a_wrong_variant():
     right = {result.get('operator') for result in found['results'] if result.get('variant') != 'workgroup'}
     tap.check({'relu', 'cumsum'} <= right, f'only {right} were tried')
 
-    # For people, and from then on.
+    # For people, and in all later runs.
     done = tap.run([rlx, 'verify', '--quick', '--only', 'cumsum', '-o', tap.path('wrong.json')], status=FAILED, env={**own, **fault})
     for words in 'cumsum by scan/workgroup: wrong', 'should be', 'of seed', 'scan/workgroup is not used':
         tap.contains(done.stdout, words)
@@ -173,7 +173,7 @@ def start(*arguments, **others):
 
 
 def find_child(process):
-    """Once it has begun."""
+    """Once it has started."""
     for _ in range(600):
         with open(f'/proc/{process.pid}/task/{process.pid}/children', encoding='ascii') as file:
             children = file.read().split()

@@ -26,8 +26,7 @@ static const struct
   { 0, 2, 1, 3, 4, 5, 6, 1, FALSE, 0, FALSE },
   { 3, 4, 2, 2, 600, 8, 16, 0, FALSE, 300, TRUE },
   { 1, 2, 1, 21, 19, 12, 4, 2, TRUE, 0, FALSE },
-  /* More columns than fit in registers, in overlapping blocks: blocks of 16 in one case, of 4 in the
-   * other. */
+  /* More columns than fit in registers, in overlapping blocks: blocks of 16 in one case, of 4 in the other. */
   { 1, 2, 1, 5, 37, 112, 48, 2, FALSE, 0, FALSE },
   { 1, 2, 1, 35, 6, 20, 100, 0, TRUE, 0, FALSE },
 };

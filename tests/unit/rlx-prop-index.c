@@ -449,9 +449,8 @@ generate_grid_sample (Call *call)
     }
   grid[1 + dims] = (gint64) dims;
 
-  /* Positions at a distance from the midpoint between elements, so that the nearest one
-   * does not depend on rounding; or else exact positions and sizes, where every other one
-   * is at a midpoint. */
+  /* Positions at a distance from the midpoint between elements, so that the nearest one does not
+   * depend on rounding; or else exact positions and sizes, where every other one is at a midpoint. */
   n = prop_count (grid, 2 + dims);
   values = g_new0 (double, n + 1);
   for (gsize i = 0; i < n; i++)
@@ -462,8 +461,7 @@ generate_grid_sample (Call *call)
       if (ties)
         place = (double) prop_pick (call->rand, -24, 2 * (gint64) size + 24) / 2;
       values[i] = align ? 2 * place / MAX (size - 1, 1) - 1 : (2 * place + 1) / size - 1;
-      /* Without reflection only, it is defined where positions that are far away end
-       * up. */
+      /* Without reflection only, it is defined where positions that are far away end up. */
       if (call->variant / 3 % 3 != 2 && prop_chance (call->rand, 0.05))
         values[i] = ((double[]) { NAN, INFINITY, -INFINITY, FLT_MAX, 1e-40, -1e-40 })[prop_pick (call->rand, 0, ties ? 3 : 5)];
     }

@@ -554,8 +554,7 @@ pick_type (Maker *self,
   return data_type;
 }
 
-/* A call of an operator as in the property test, with operands from the graph where
- * possible. */
+/* A call of an operator as in the property test, with operands from the graph where possible. */
 static void
 make_call (Maker       *self,
            const RlxOp *op)
@@ -645,8 +644,7 @@ take_partner (Maker      *self,
   return add_operand (self, tensor, LEAF_ANY);
 }
 
-/* An element-wise operator on existing nodes: it may be fused with the kernel of its
- * operands. */
+/* An element-wise operator on existing nodes: it may be fused with the kernel of its operands. */
 static void
 make_chain (Maker       *self,
             const RlxOp *op)
@@ -738,8 +736,7 @@ assign_states (Maker *self)
     }
 }
 
-/* Most unused nodes become outputs; also some of the others, even inputs, and some
- * twice. */
+/* Most unused nodes become outputs; also some of the others, even inputs, and some twice. */
 static void
 add_outputs (Maker *self)
 {

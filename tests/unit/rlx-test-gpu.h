@@ -48,6 +48,5 @@ gboolean execute (RlxGpu *gpu, const RlxGpuJob *job, GCancellable *cancellable, 
 gboolean run_kernel (Kernel *kernel, const guint32 *input, guint32 *output, GError **error);
 guint32 *make_input (guint n, guint seed);
 void check_twice (Kernel *kernel, guint seed);
-/* Runs the test again in a few subprocesses, all of which must exit cleanly and
- * silently. */
+/* Runs the test again in a few subprocesses, all of which must exit cleanly and silently. */
 void check_exits (void);

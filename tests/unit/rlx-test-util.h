@@ -27,8 +27,7 @@ const RlxTarget *rlx_test_target  (void);
 /* Whether tensors above a megabyte need several bindings, as with RLX_DEBUG=target=small. */
 gboolean    rlx_test_has_small_bindings (void);
 
-/* Whether to try all cases: repeated runs under RLX_DEBUG or with sanitizers may take samples, except in the
- * suite slow. */
+/* Whether to try all cases: repeated runs under RLX_DEBUG or with sanitizers may take samples, except in the suite slow. */
 gboolean    rlx_test_is_thorough  (void);
 
 /* Adds @func as @path, and once more as @path/gpu, where the device poses as a GPU. The second
@@ -56,8 +55,7 @@ double *    rlx_test_get_values   (RlxTensor    *tensor);
 GVariant *  rlx_test_ints         (gsize         n_values,
                                    const gint64 *values);
 
-/* Compiles and runs @graph, and drops the caller's reference to it. NULL after failing
- * the test. */
+/* Compiles and runs @graph, and drops the caller's reference to it. NULL after failing the test. */
 RlxTensor **rlx_test_run_graph    (RlxGraph         *graph,
                                    gsize             n_inputs,
                                    RlxTensor *const *inputs,
@@ -143,8 +141,7 @@ double      rlx_test_get_bound    (gsize             index,
 
 /* Parses attributes. */
 GVariant *  rlx_test_attributes   (const char       *text);
-/* Fails the test unless repeated runs of the operator on the same operand give the same
- * bits. */
+/* Fails the test unless repeated runs of the operator on the same operand give the same bits. */
 void        rlx_test_check_same_bits (const char    *op,
                                       const char    *type,
                                       const char    *attributes);

@@ -368,8 +368,7 @@ test_f16 (void)
   check ((Case) CASE ("f16", 2, 4, 2, 1, 130, 64, 64, .causal = TRUE));
 }
 
-/* Candidates for matrix units, at the edges of tiles of 64 queries, 32 keys and of
- * columns. */
+/* Candidates for matrix units, at the edges of tiles of 64 queries, 32 keys and of columns. */
 static void
 test_matrices (void)
 {

@@ -151,8 +151,7 @@ static const Case cases[] = {
     "keep %0 %9\n"
     "keep %1 %10\n"
     "output \"y\" %11\n", 2, 3, 0, 0 },
-  /* As in files: heads are moved to the front before anything else, and back at the
-   * end. */
+  /* As in files: heads are moved to the front before anything else, and back at the end. */
   { "decoder-with-transposes",
     "%0 = cache \"k\" f32[1, 2, 9, 8]\n"
     "%1 = cache \"v\" f32[1, 2, 9, 8]\n"

@@ -525,8 +525,7 @@ multiply (RlxDevice *device)
   return bytes;
 }
 
-/* Nothing is wrong here, and every variant supports one of the samples on one device or
- * another. */
+/* Nothing is wrong here, and every variant supports one of the samples on one device or another. */
 static void
 assert_all_measured (RlxCalibration *calibration)
 {
@@ -563,8 +562,7 @@ assert_measured (RlxCalibration *calibration)
   g_assert_cmpfloat (rlx_calibration_get_round_trip_time (calibration), >, rlx_calibration_get_dispatch_time (calibration) / 100);
 }
 
-/* From no calibration to a device that calibrates itself, and another that is given the
- * result. */
+/* From no calibration to a device that calibrates itself, and another that is given the result. */
 static void
 test_device (void)
 {
@@ -940,8 +938,7 @@ count_groups (RlxDevice       *device,
   return dispatches[0].grid[0] * dispatches[0].grid[1] * dispatches[0].grid[2];
 }
 
-/* If speeds differ clearly, the fastest is chosen. The kinds of tiles differ in their
- * number. */
+/* If speeds differ clearly, the fastest is chosen. The kinds of tiles differ in their number. */
 static void
 test_choice (void)
 {

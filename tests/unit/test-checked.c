@@ -396,9 +396,8 @@ assert_message_of (RlxExecutable *executable,
   g_assert_cmpstr (message, ==, expected);
 }
 
-/* The first of several nodes is reported, although a product that needs it comes late; and
- * the first of several elements, even if many invocations check them. The next run starts
- * afresh. */
+/* The first of several nodes is reported, although a product that needs it comes late; and the
+ * first of several elements, even if many invocations check them. The next run starts afresh. */
 static void
 test_order (void)
 {

@@ -123,8 +123,7 @@ static const Case cases[] = {
     "%8 = mul(%7, %4)\n"
     "%9 = add(%8, %2)\n"
     "output \"y\" %9\n", 2, 1e-6 },
-  /* as ONNX Runtime's tools write it, with scales of both, for each column: range, quantise,
-   * product */
+  /* as ONNX Runtime's tools write it, with scales of both, for each column: range, quantise, product */
   { "product/two-scales",
     "%0 = input \"x\" f32[700, 24]\n"
     "%1 = constant i8[24, 4] [$96]\n"
@@ -202,8 +201,7 @@ static const Case cases[] = {
     "%11 = softmax(%10) {axis = -1}\n"
     "%12 = matmul(%11, %8)\n"
     "output \"y\" %12\n", 1, 1e-5 },
-  /* Interleaved heads: query head h uses key head h modulo 2, which attention does not
-   * support. */
+  /* Interleaved heads: query head h uses key head h modulo 2, which attention does not support. */
   { "attention/heads-in-turn",
     "%0 = input \"q\" f32[2, 6, 7, 8]\n%1 = input \"k\" f32[2, 2, 9, 8]\n%2 = input \"v\" f32[2, 6, 9, 5]\n"
     "%3 = reshape(%1) {shape = [2, 1, 2, 9, 8]}\n"

@@ -263,8 +263,7 @@ on_cancelled (GCancellable *cancellable,
     rlx_executable_run_async (handler->executable, &handler->x, 1, cancellable, rlx_test_keep_result, &handler->result);
 }
 
-/* Runs in handlers of the signal, connected before and after those of the cancelled
- * runs. */
+/* Runs in handlers of the signal, connected before and after those of the cancelled runs. */
 static void
 test_cancelled_handler (void)
 {

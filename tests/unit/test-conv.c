@@ -281,9 +281,8 @@ filter_type (const char *layout,
   return g_strdup_printf ("%s[%s]", type, text->str);
 }
 
-/* Enough of everything for matrix products on a GPU: every order of axes, channel counts
- * that are multiples of four and others, whole and partial tiles, sums shared by
- * workgroups. */
+/* Enough of everything for matrix products on a GPU: every order of axes, channel counts that
+ * are multiples of four and others, whole and partial tiles, sums shared by workgroups. */
 static void
 test_conv_tiles (void)
 {

@@ -271,8 +271,7 @@ assert_same_logits (RlxTensor *part,
 
 static const gint64 spoken[] = { 3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 8, 9 };
 
-/* The result is the same in chunks of several lengths as in a single run, and there is a graph for each chunk
- * length. */
+/* The result is the same in chunks of several lengths as in a single run, and there is a graph for each chunk length. */
 static void
 check_parts (Kind   kind,
              gint64 hidden)
@@ -423,8 +422,7 @@ cancel_soon (GTask        *task,
   g_task_return_boolean (task, TRUE);
 }
 
-/* While a run is in progress, other callers can cancel their wait, and it is not
- * disturbed. */
+/* While a run is in progress, other callers can cancel their wait, and it is not disturbed. */
 static void
 test_busy (void)
 {

@@ -36,8 +36,7 @@ test_run (void)
   assert_values (y, "[4, 5, 0, 0]");
 }
 
-/* A list of results is NULL-terminated, so callers who know their number need not ask for
- * it. */
+/* A list of results is NULL-terminated, so callers who know their number need not ask for it. */
 static void
 test_no_count (void)
 {

@@ -216,8 +216,7 @@ run_reference (Case *self)
   return values;
 }
 
-/* Adds the gradients to the graph as outputs after the results, and stores them in *@gradients_out unless that is
- * NULL. */
+/* Adds the gradients to the graph as outputs after the results, and stores them in *@gradients_out unless that is NULL. */
 static gboolean
 add_gradients (Case      *self,
                RlxNode  **results,
@@ -441,8 +440,7 @@ check_device (Case      *self,
       const RlxReferenceValue *value = g_ptr_array_index (gradients, self->first + self->n_results + i);
       RlxReferenceCheck check;
 
-      /* Subnormal intermediate results may be flushed to zero, whatever they are multiplied by
-       * later. */
+      /* Subnormal intermediate results may be flushed to zero, whatever they are multiplied by later. */
       for (gsize k = 0; k < value->n_elements; k++)
         value->bounds[k] += 0x1p-110;
       if (!rlx_reference_value_check (value, outputs[self->first + self->n_results + i], &check))
@@ -544,8 +542,7 @@ test_op (gconstpointer data)
     }
 }
 
-/* Gradients can be differentiated themselves: where that is in common use, the result is
- * right. */
+/* Gradients can be differentiated themselves: where that is in common use, the result is right. */
 static void
 test_second (gconstpointer data)
 {

@@ -280,8 +280,7 @@ test_fixed_input (void)
   g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_DATA_TYPE);
 }
 
-/* Nodes without operands or results, for operators that are evaluated if the operands are
- * known. */
+/* Nodes without operands or results, for operators that are evaluated if the operands are known. */
 static void
 test_operands (void)
 {

@@ -135,8 +135,7 @@ add_random (Inputs     *self,
   return add_input (self, name, rlx_test_random (type, -size, size, g_rand_int (self->rand)));
 }
 
-/* Each row times the matrix of its expert, which has @n columns, or rows of packed
- * numbers. */
+/* Each row times the matrix of its expert, which has @n columns, or rows of packed numbers. */
 static RlxNode *
 multiply (Inputs              *self,
           const Layer         *layer,

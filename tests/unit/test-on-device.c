@@ -161,8 +161,7 @@ test_models (void)
     }
 }
 
-/* A tensor used again is not uploaded again, and stays out of memory that the run could have
- * reused. */
+/* A tensor used again is not uploaded again, and stays out of memory that the run could have reused. */
 static void
 test_again (void)
 {
@@ -258,8 +257,7 @@ test_memory (void)
   g_assert_cmpfloat_with_epsilon (rlx_tensor_get_value (reshaped, 5), 2 * rlx_tensor_get_value (x, 5) + 1, 1e-6);
   g_clear_object (&reshaped);
 
-  /* Small ones are kept for reuse, and count as free. The staging buffer of the fetch may be kept,
-   * too. */
+  /* Small ones are kept for reuse, and count as free. The staging buffer of the fetch may be kept, too. */
   before = rlx_device_get_memory_used (device);
   small = rlx_test_tensor ("f32[2]", (double[]) { 1, 2 });
   up = rlx_device_upload (device, small, NULL, &error);

@@ -226,8 +226,7 @@ test_constant_indices (void)
 static void
 test_every_operator (void)
 {
-  /* Every call of an operator of the table, with any operands, yields either a node or an
-   * error. */
+  /* Every call of an operator of the table, with any operands, yields either a node or an error. */
   static const char *const types[] = {
     "f32[]", "f32[0]", "f32[2,2]", "i32[2]", "bool[2,2]", "u64[1,1,1,1,1,1,1,1]", "f16[4294967295]",
   };

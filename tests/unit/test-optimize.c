@@ -168,8 +168,7 @@ assert_like (RlxExecutable *executable,
     {
       double got = read_state (executable, "p", i);
 
-      /* Each step takes a few roundings of numbers up to 4, as do the means in the
-       * denominator. */
+      /* Each step takes a few roundings of numbers up to 4, as do the means in the denominator. */
       if (!(fabs (got - plain->p[i]) <= 3e-6 * plain->step))
         {
           g_test_message ("%s: element %u is %.9g, not %.9g", what, i, got, plain->p[i]);
@@ -374,8 +373,7 @@ test_together (void)
     }
 }
 
-/* A run uploads its inputs and reads the loss back; the trained parameters stay on the
- * device. */
+/* A run uploads its inputs and reads the loss back; the trained parameters stay on the device. */
 static void
 test_transfers (void)
 {

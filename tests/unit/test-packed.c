@@ -249,8 +249,7 @@ expect_bytes (RlxDevice *device)
   return target->registers_are_shared && target->subgroup_sizes_can_be_set && (target->features & RLX_DEVICE_FEATURES_PACKED_DOT) != 0;
 }
 
-/* Takes the only output of a product with x, which is computed with bytes if @by_bytes is
- * set. */
+/* Takes the only output of a product with x, which is computed with bytes if @by_bytes is set. */
 static RlxTensor *
 run_bytes (RlxGraph  *graph,
            RlxTensor *x,
@@ -297,8 +296,7 @@ make_bytes (const RlxTestPacked *format,
   return graph;
 }
 
-/* Each format within the bound, with blocks of very different magnitude; one with an odd number of blocks
- * per row. */
+/* Each format within the bound, with blocks of very different magnitude; one with an odd number of blocks per row. */
 static void
 test_bytes (void)
 {
@@ -374,8 +372,7 @@ test_bytes_edges (void)
     }
 }
 
-/* Rows with incomplete chunks, scales of incomplete blocks, zero points of each kind, and
- * halves. */
+/* Rows with incomplete chunks, scales of incomplete blocks, zero points of each kind, and halves. */
 static void
 test_scaled (void)
 {

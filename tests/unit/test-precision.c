@@ -562,9 +562,8 @@ set_weight (RlxExecutable *executable,
   g_assert_no_error (error);
 }
 
-/* Whatever the weights are, the results are within the bounds of full precision if they
- * were not reduced, and, with weights that have to be rounded to f16, outside them if
- * they were. */
+/* Whatever the weights are, the results are within the bounds of full precision if they were not
+ * reduced, and, with weights that have to be rounded to f16, outside them if they were. */
 static void
 check_run (RlxExecutable *executable,
            RlxGraph      *graph,

@@ -382,8 +382,7 @@ convolve (const double *x,
   return y;
 }
 
-/* Large enough for whole tiles and a remainder; packed if groups have a multiple of 4
- * channels. */
+/* Large enough for whole tiles and a remainder; packed if groups have a multiple of 4 channels. */
 static void
 test_conv (void)
 {

@@ -65,8 +65,7 @@ static const Case cases[] = {
     "%7 = softmax(%6) {axis = -1}\n"
     "%8 = matmul(%7, %2)\n"
     "output \"y\" %8\n", 1, "attention", "softmax" },
-  /* moving heads to the front and transposing keys are one transpose, with other axes
-   * moved too */
+  /* moving heads to the front and transposing keys are one transpose, with other axes moved too */
   { "attention/keys-moved",
     "%0 = input \"q\" f32[2, 3, 7, 8]\n"
     "%1 = input \"k\" f32[8, 9, 2, 3]\n"

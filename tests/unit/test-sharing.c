@@ -402,8 +402,7 @@ test_thousand (void)
 
   /* tanh and mul are fused; concat takes a step per operand, and cumsum up to three */
   g_assert_cmpuint (counts.dispatches, <=, 1300);
-  /* one per kind of node; sums of long and short rows, and tiles of two kinds, may be two
-   * kernels */
+  /* one per kind of node; sums of long and short rows, and tiles of two kinds, may be two kernels */
   g_assert_cmpuint (counts.pipelines, <=, 14);
 }
 

@@ -87,8 +87,7 @@ test_mod (void)
     }
 }
 
-/* Whether a negative number is flushed to zero or not, an infinite slope does not make it
- * NaN. */
+/* Whether a negative number is flushed to zero or not, an infinite slope does not make it NaN. */
 static void
 test_slope (void)
 {

@@ -406,8 +406,7 @@ test_include (void)
                 "unit/close-if.wgsl:1: #endif has no beginning");
   assert_fails ("#include \"unit/chain-0.wgsl\"\n", "unit/chain-15.wgsl:2: #include is nested deeper than 16");
 
-  /* An expanded file counts as included, and the template can be reused after an
-   * expansion. */
+  /* An expanded file counts as included, and the template can be reused after an expansion. */
   for (guint i = 0; i < 2; i++)
     {
       g_autofree char *text = rlx_template_expand_file (template, "unit/outer.wgsl", &error);

@@ -225,8 +225,7 @@ test_values (void)
     }
 }
 
-/* Each bit pattern decodes to a number that encodes to the same pattern, except for
- * NaN. */
+/* Each bit pattern decodes to a number that encodes to the same pattern, except for NaN. */
 static void
 test_narrow_bits (void)
 {
@@ -299,9 +298,8 @@ test_conversions (void)
     rlx_tensor_new_from_floats (SHAPE (9), VALUES (float, 1.9f, -1.9f, NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 0x1p63f, -0x1p63f), &error);
   g_autoptr (RlxTensor) unsigned_ints =
     rlx_tensor_new_from_data (RLX_DATA_TYPE_U64, SHAPE (3), (const guint8 *) large, sizeof large, &error);
-  /* Half-way between two floats if the last bit is lost, as it is in a double. Volatile,
-   * so that the machine decides what is right: valgrind converts through a double
-   * itself. */
+  /* Half-way between two floats if the last bit is lost, as it is in a double. Volatile, so
+   * that the machine decides what is right: valgrind converts through a double itself. */
   volatile gint64 halfway = (G_GINT64_CONSTANT (1) << 62) + (G_GINT64_CONSTANT (1) << 38) + 1;
   g_autoptr (RlxTensor) sticky =
     rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, SHAPE (1), VALUES (gint64, halfway), &error);

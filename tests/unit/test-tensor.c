@@ -545,8 +545,7 @@ test_programmer_errors (void)
   g_test_assert_expected_messages ();
 }
 
-/* Runs with a small address space: running out of it must be an error, and not end the
- * process. */
+/* Runs with a small address space: running out of it must be an error, and not end the process. */
 static void
 test_memory_child (void)
 {

@@ -47,8 +47,7 @@ test_operands (void)
   check ("equal", "f32[70001] f32[70001]", NULL);
 }
 
-/* A chain whose steps can overwrite their operands, with another operand that is read
- * transposed. */
+/* A chain whose steps can overwrite their operands, with another operand that is read transposed. */
 static void
 test_in_place (void)
 {

@@ -251,8 +251,7 @@ start_file (guint64 n_tensors,
   return file;
 }
 
-/* Large counts of everything, with an error at the end: memory is limited by the size of
- * the file. */
+/* Large counts of everything, with an error at the end: memory is limited by the size of the file. */
 static void
 test_many (void)
 {
@@ -295,8 +294,7 @@ test_many (void)
   rlx_test_check_refused (three, 0, &strings);
 }
 
-/* Strings that are not valid text, and so many that their offsets take one, two or four
- * bytes. */
+/* Strings that are not valid text, and so many that their offsets take one, two or four bytes. */
 static void
 test_strings (void)
 {

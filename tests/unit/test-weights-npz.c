@@ -525,8 +525,7 @@ test_bomb (void)
   g_assert_error (error, RLX_WEIGHTS_ERROR, RLX_WEIGHTS_ERROR_TRUNCATED);
 }
 
-/* A hundred thousand members, with an error at the end: memory is limited by the size of the
- * file. */
+/* A hundred thousand members, with an error at the end: memory is limited by the size of the file. */
 static void
 test_many (void)
 {

@@ -163,8 +163,7 @@ test_truncated (void)
     }
 }
 
-/* Large counts of everything, with an error at the end: memory is limited by the size of
- * the file. */
+/* Large counts of everything, with an error at the end: memory is limited by the size of the file. */
 static void
 test_many (void)
 {

@@ -231,8 +231,7 @@ test_files (void)
   rlx_test_remove_tree (folder);
 }
 
-/* A GFile that is not a local file: read through a stream, in any order, or rejected if that is
- * impossible. */
+/* A GFile that is not a local file: read through a stream, in any order, or rejected if that is impossible. */
 static void
 test_streams (void)
 {

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Runs the cases of a folder in a browser without a window, on loopback, and prints a line of JSON for each.
+"""Runs the cases of a folder in a headless browser, on loopback, and prints a line of JSON for each.
 
-    browsers.py chromium|firefox FOLDER KEY=VALUE…               target=NAME, or any: that which it takes; without=CASE
+    browsers.py chromium|firefox FOLDER KEY=VALUE…               target=NAME, or any: the one it chooses; without=CASE
     browsers.py chromium|firefox FOLDER --screenshot FILE.png ADDRESS
 """
 import functools
@@ -29,7 +29,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         return super().translate_path(path)
 
     def do_GET(self):
-        # The load of a page ends, and with it the wait of a screenshot, when all pictures are there.
+        # A page has loaded, so that the screenshot is taken, when all pictures have arrived.
         if self.path == '/tests/wait':
             time.sleep(8)
             self.send_error(404)
@@ -54,7 +54,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def chromium(profile, *arguments):
-    # Without --enable-unsafe-webgpu there is no adapter that computes on the CPU.
+    # Without --enable-unsafe-webgpu there is no CPU adapter.
     return ['chromium', '--headless=new', '--no-sandbox', '--enable-unsafe-webgpu', '--disable-quic', '--no-first-run',
             '--disable-background-networking', '--disable-component-update', '--disable-sync', f'--user-data-dir={profile}', *arguments]
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Graphs as folders for browsers, each with inputs and the outputs of the library for several runs.
 
-Beside the folder of each export, `cases.json` lists them: name, folder, runs, and what is set between these. Arrays are files
-of what JavaScript's typed arrays have.
+`cases.json`, next to the folders of the exports, lists them: name, folder, runs, and what is set between these. Arrays are
+files in the format of JavaScript's typed arrays.
 """
 import json
 import os
@@ -16,10 +16,10 @@ import onnx_file
 gi.require_version('Rlx', '1.0')
 from gi.repository import Gio, Rlx
 
-# The plans of each export, those that need most first.
+# The plans of each export, the most demanding first.
 TARGETS = ['lavapipe', 'swiftshader', 'minimum-f16', 'minimum']
 
-# Other devices add up in another order: as for `rlx demo`, of the size of the results. Half floats have 11 bits.
+# Other devices add in another order: as for `rlx demo`, relative to the size of the results. Half floats have 11 bits.
 TOLERANCE = 1e-4
 TOLERANCE_F16 = 2 ** -9
 
@@ -57,7 +57,7 @@ def convolutions():
 
 
 def states():
-    """A sum over the runs, one that begins with numbers, and a position that counts."""
+    """A sum over the runs, a state with initial values, and a position that counts."""
     g = Rlx.Graph()
     x = g.input('x', 'f32', [5])
     total = g.state('total', np.zeros(5, np.float32))
@@ -71,7 +71,7 @@ def states():
 
 
 def prologue():
-    """What depends on parameters alone is computed once, and again when one is set."""
+    """Values that depend only on parameters are computed once, and again when one is set."""
     g = Rlx.Graph()
     w = g.parameter('w', 'f32', [33, 20])
     scale = g.parameter('scale', 'f32', [20])
@@ -90,7 +90,7 @@ def halves():
 
 
 def wide():
-    """Integers of 64 bits at the edge, small ones, and booleans."""
+    """64-bit integers at the ends of the range, small ones, and booleans."""
     g = Rlx.Graph()
     i, u = g.input('i', 'i64', [5]), g.input('u', 'u64', [3])
     b, s = g.input('b', 'bool', [7]), g.input('s', 'i8', [2, 3])
@@ -104,7 +104,7 @@ def wide():
 
 
 def packed():
-    """Products with weights that stay packed, by a constant and by a parameter: GGUF's q4_0 and q8_0."""
+    """Products with packed weights, as a constant and as a parameter: GGUF's q4_0 and q8_0."""
     rng = np.random.default_rng(3)
 
     def blocks(rows, n, size):
@@ -129,7 +129,7 @@ def numbers():
 
 
 def edges():
-    """Outputs that are inputs and constants, twice the same one, and tensors without elements."""
+    """Outputs that are inputs and constants, the same one twice, and tensors without elements."""
     g = Rlx.Graph()
     x, none = g.input('x', 'f32', [3, 2]), g.input('none', 'f32', [0, 4])
     g.output('x', x)
@@ -142,7 +142,7 @@ def edges():
 
 
 def model():
-    """From an ONNX file, for a number of rows that it leaves open."""
+    """From an ONNX file, with an unknown number of rows."""
     content = onnx_file.make((random(1, 12, 10) / 3).tolist(), random(2, 10).tolist())
     with tempfile.NamedTemporaryFile(suffix='.onnx') as file:
         file.write(content)
@@ -155,7 +155,7 @@ CASES = [encoder, convolutions, states, prologue, halves, wide, packed, numbers,
 
 
 def to_bytes(values):
-    """As JavaScript has them: booleans are bytes."""
+    """As in JavaScript: booleans are bytes."""
     return np.ascontiguousarray(values).tobytes()
 
 

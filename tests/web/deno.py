@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Deno, which has a WebGPU of its own: wgpu, that of Firefox."""
+"""Deno, whose WebGPU is wgpu, that of Firefox."""
 import os
 
 import npm

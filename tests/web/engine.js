@@ -4,7 +4,7 @@
 // Runs cases in whatever engine this is. Each result is an object with the case, the plan, the largest error of its outputs
 // and whether all bits are the same, or what went wrong.
 
-/** What files hold, by data type; of halves the bits. */
+/** The array types of files, by data type; for halves the bits. */
 export const ARRAYS = {
   f32: Float32Array, f16: Uint16Array, i32: Int32Array, u32: Uint32Array, i8: Int8Array, u8: Uint8Array, bool: Uint8Array,
   i64: BigInt64Array, u64: BigUint64Array, i4: Uint8Array, u4: Uint8Array,
@@ -31,7 +31,7 @@ export class Cases {
     return result;
   }
 
-  /** How far two arrays are apart, and whether they are the same bit for bit. */
+  /** The difference between two arrays, and whether they are equal bit for bit. */
   compare(dataType, got, wanted) {
     const bytes = array => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
     const a = bytes(got), b = bytes(wanted);
@@ -56,7 +56,7 @@ export class Cases {
       const model = await this.Rlx.load(new URL(name, this.base).href, {...this.options, fetch: this.fetch, target});
       result.load = performance.now() - start;
       result.target = model.target;
-      // Twice, to see that states can be reset.
+      // Twice, to check that states can be reset.
       for (let round = 0; round < 2; round++) {
         for (const run of runs) {
           const changed = await this.arrays(name, run.set, model.parameters);
@@ -104,7 +104,7 @@ export class Cases {
     return result;
   }
 
-  /** All cases but some, with all of the plans; undefined is the one that is taken by itself. */
+  /** All cases except some, with all plans; undefined is the one chosen automatically. */
   async runAll(targets, tell, times = 0, without = []) {
     for (const one of await (await this.get('cases.json')).json()) {
       if (without.includes(one.name))

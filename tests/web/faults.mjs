@@ -8,7 +8,7 @@ export default async function ({Rlx, base, fetch, gpu, tell}) {
   const load = (name, options = {}) => Rlx.load(url(name), {gpu, fetch, ...options});
   const text = async file => (await fetch(url(file))).text();
 
-  /** The thing has to fail, and to say all of the words. */
+  /** It has to fail, with all of the words in its message. */
   async function refused(name, words, func) {
     let message = null;
     try {
@@ -28,7 +28,7 @@ export default async function ({Rlx, base, fetch, gpu, tell}) {
     }
   }
 
-  /** A fetch whose files are changed on the way. */
+  /** A fetch that modifies files on the way. */
   const changing = (file, change) => async address => {
     const response = await fetch(address);
     if (!file.test(address))
@@ -37,7 +37,7 @@ export default async function ({Rlx, base, fetch, gpu, tell}) {
   };
   const replace = (from, to) => bytes => new TextEncoder().encode(new TextDecoder().decode(bytes).replace(from, to));
 
-  /** The same with the right checksum: somebody who writes plans of his own. */
+  /** The same with a valid checksum, like somebody who writes their own plans. */
   async function forge(change) {
     const [, ...lines] = (await text('prologue/plan.json')).split('\n');
     const plan = JSON.parse(`{${lines.join('\n')}`);
@@ -75,7 +75,7 @@ export default async function ({Rlx, base, fetch, gpu, tell}) {
   for (const [name, change, words] of forged)
     await refused(`forged ${name}`, [words], async () => load('prologue', {fetch: await forge(change)}));
 
-  // What the device lacks is named, and the next plan is taken.
+  // Features that the device lacks are named, and the next plan is used.
   const needing = change => forge(plan => plan.plans.forEach((one, i) => i < plan.plans.length - 1 && change(one.needs)));
   const all = change => forge(plan => plan.plans.forEach(one => change(one.needs)));
   await refused('subgroups of another size', ['subgroups of 64'], async () =>
@@ -120,7 +120,7 @@ export default async function ({Rlx, base, fetch, gpu, tell}) {
     const controller = new AbortController(), encoder = await load('encoder', {signal: controller.signal});
     const reload = encoder.reload({signal: controller.signal});
     controller.abort(new Error('stop it'));
-    // The signal of a load or a reload is about nothing later.
+    // The signal of a load or a reload does not affect anything later.
     await Promise.all([reload.catch(() => {}), encoder.reload(), encoder.reload()]);
     const {ok} = await encoder.check();
     encoder.destroy();

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes the cases for browsers, and gets Deno; prints where it is, or why it is not.
+"""Writes the cases for browsers, and gets Deno; prints its path, or why it is unavailable.
 
 Usage: make-cases.py FOLDER"""
 import os

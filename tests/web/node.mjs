@@ -31,5 +31,5 @@ const tell = result => process.stdout.write(`${JSON.stringify(result)}\n`);
 const {Rlx} = await import(`${base}${what === 'graphs' ? '0' : 'encoder'}/rlx.js`);
 const {default: run} = await import(new URL(`./${what}.mjs`, import.meta.url).href);
 await run({Rlx, base, fetch, gpu, tell}, rest);
-// Dawn's threads would go on.
+// Dawn's threads would keep running.
 process.exit(0);

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Node.js with the package `webgpu`, which is Dawn. Skips the test that asks where it cannot be had."""
+"""Node.js with the package `webgpu`, which is Dawn. Skips the calling test if it is unavailable."""
 import json
 import os
 import shutil

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The cases of make-cases.py in Deno, Firefox and Chromium, each on the adapter that computes on the CPU; those that are not
-there are skipped. Prints a table of errors and times.
+"""The cases of make-cases.py in Deno, Firefox and Chromium, each on its CPU adapter; missing ones are skipped. Prints a
+table of errors and times.
 
 Usage: test-browsers.py FOLDER DENO"""
 import json
@@ -56,7 +56,7 @@ def chromium_is_right():
 
 @tap.test
 def chromium_runs_the_plan_for_all():
-    """Of the encoder it has kernels that SwiftShader takes minutes to compile."""
+    """For the encoder it has kernels that SwiftShader takes minutes to compile."""
     browser('chromium', 'chromium', 'target=minimum', 'without=encoder')
 
 

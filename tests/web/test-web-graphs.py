@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Random graphs of all operators, exported and run in Node.js: bit for bit what the library computes. RLX_TEST_GRAPHS says how
-many there are (200), RLX_TEST_SEED from which seed on.
+"""Random graphs of all operators, exported and run in Node.js: bit for bit what the library computes. RLX_TEST_GRAPHS is their
+number (200), RLX_TEST_SEED the first seed.
 
 Usage: test-web-graphs.py PROGRAM"""
 import os

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""What is exported for browsers, in Node.js through the package `webgpu`, which is the same Dawn on the same driver: bit for
-bit what the library computes. Skipped where the package cannot be had.
+"""Exports for browsers, in Node.js with the package `webgpu`, which is the same Dawn on the same driver: bit for bit what
+the library computes. Skipped if the package is unavailable.
 
 Usage: test-web.py EXPORT_FOLDER"""
 import json

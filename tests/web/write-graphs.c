@@ -50,7 +50,7 @@ static void
 write_graph (Maker      *self,
              const char *path)
 {
-  /* What the adapter here is, so that the same kernels are compared. */
+  /* The target of the adapter here, so that the same kernels are compared. */
   static const char *const targets[] = { "lavapipe", "minimum", NULL };
   g_autoptr(GError) error = NULL;
   g_autoptr(GFile) folder = g_file_new_for_path (path);

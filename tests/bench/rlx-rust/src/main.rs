@@ -31,7 +31,7 @@ struct Tensor {
 }
 
 impl Tensor {
-    /// As the crate wants them: its devices know no integers.
+    /// In the form that the crate wants: its devices do not support integers.
     fn floats(&self) -> Vec<f32> {
         let words = self.bytes.chunks_exact(4).map(|word| [word[0], word[1], word[2], word[3]]);
         if self.kind == "i32" {
@@ -50,7 +50,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// Those that go in; `qkv` is there for others, who want three weights as one.
+/// The inputs; `qkv` is for contenders that want three weights as one.
 fn read_tensors(workload: &Value, folder: &Path) -> Result<Vec<Tensor>, Failure> {
     let mut tensors = Vec::new();
     for tensor in workload["tensors"].as_array().into_iter().flatten() {
@@ -116,7 +116,7 @@ impl Builder<'_> {
         self.graph.reshape(x, shape.iter().map(|&n| n as i64).collect(), f32_shape(shape))
     }
 
-    /// Of one sequence; its tokens are the rows.
+    /// For a single sequence; its tokens are the rows.
     fn encoder(&mut self, size: &[usize]) -> NodeId {
         let (rows, width, heads, hidden, layers) = (size[1], size[2], size[3], size[4], size[5]);
         let flat = [rows, width];
@@ -173,9 +173,9 @@ impl Builder<'_> {
 
 // ---- measuring --------------------------------------------------------------------------------------------------------
 
-/// What all threads of this process have used.
+/// The processor time of all threads of this process.
 fn cpu_ms() -> f64 {
-    // SAFETY: getrusage() fills the whole struct, of which every bit pattern is good.
+    // SAFETY: getrusage() fills the whole struct, for which every bit pattern is valid.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);
@@ -222,7 +222,7 @@ fn measure(configuration: &Value) -> Result<Value, Failure> {
     let limit = |n: usize| 1000.0 * seconds * if n < 7 { 4.0 } else { 1.0 };
     while times.len() < 3 || times.len() < 2000 && ms_since(from) < limit(times.len()) {
         let begin = Instant::now();
-        // The numbers must be here, not on a device.
+        // The result must have been read back.
         if executable.run(&feeds)[0].len() != first.len() {
             return Err("a result is incomplete".into());
         }
@@ -239,7 +239,7 @@ fn measure(configuration: &Value) -> Result<Value, Failure> {
 }
 
 fn main() {
-    // One line for whoever starts this.
+    // One line for the caller.
     std::panic::set_hook(Box::new(|info| {
         eprintln!("error: {}", info.to_string().replace('\n', " "));
         std::process::exit(1);
