@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: The rlx-wgpu authors
  * SPDX-License-Identifier: LGPL-2.1-or-later
  *
- * How similar the meanings of texts are to that of the first.
+ * Compares the meanings of texts with that of the first one.
  *
  *     cc embed.c $(pkg-config --cflags --libs rlx-wgpu-1.0) -o embed && ./embed FOLDER
  *
- * FOLDER has a model as sentence-transformers saves one.
+ * FOLDER contains a model as saved by sentence-transformers.
  */
 #include <rlx-wgpu/rlx-wgpu.h>
 

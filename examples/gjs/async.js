@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Compiles and runs while the main loop goes on, with typed arrays, and cancels
+// Compiles and runs without blocking the main loop, with typed arrays, and cancels
 // a run.
 
 import Gio from 'gi://Gio';

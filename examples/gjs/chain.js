@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// A hundred runs, each of what the one before left on the device, and one fetch.
+// A hundred runs, each on the result that the previous one left on the device, and one fetch.
 //
 //     gjs -m chain.js
 

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// How similar the meanings of texts are to that of the first.
+// Compares the meanings of texts with that of the first one.
 //
 //     gjs -m embed.js FOLDER
 //
-// FOLDER has a model as sentence-transformers saves one.
+// FOLDER contains a model as saved by sentence-transformers.
 
 import Gio from 'gi://Gio';
 import Rlx from 'gi://Rlx?version=1.0';

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Learns to read handwritten digits, from nothing.
+// Learns to read handwritten digits from scratch.
 //
 //     gjs -m mnist.js [--digits=N] [--epochs=N] [--batch=N] [--weights=FILE.safetensors] [--picture=FILE.png] [--test]
 //
-// The digits are those of MNIST, in its original files, which `./dev models mnist` fetches; --folder=FOLDER says where
-// else they are. With --test nothing is learnt: the weights are those of the file.
+// The digits are those of MNIST, in its original files, which `./dev models mnist` fetches; use
+// --folder=FOLDER for another location. With --test there is no training: the weights are read from the file.
 
 import cairo from 'cairo';
 import GLib from 'gi://GLib';

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Makes a picture twice as large by a convolutional network: gjs -m upscale.js IN.ppm OUT.ppm
+// Doubles the size of a picture with a convolutional network: gjs -m upscale.js IN.ppm OUT.ppm
 //
-// Without arguments the picture is a drawn one, and stays where it is. The weights are seeded, not learned.
+// Without arguments a generated picture is used, and the result is not saved. The weights are seeded, not learned.
 
 import GLib from 'gi://GLib';
 import Rlx from 'gi://Rlx?version=1.0';

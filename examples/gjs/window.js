@@ -2,7 +2,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// A window with GTK 4 that blurs a picture, shows how far it is, and can be told to stop.
+// A GTK 4 window that blurs a picture, shows its progress, and can cancel it.
 
 import Gdk from 'gi://Gdk?version=4.0';
 import Gio from 'gi://Gio';

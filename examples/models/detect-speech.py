@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Tells when somebody speaks: detect-speech.py silero_vad_v6.onnx SOUND.wav
+"""Detects speech in a sound: detect-speech.py silero_vad_v6.onnx SOUND.wav
 
-The model comes with `./dev models silero-vad`, a sound with `./dev models jfk`. It is mono, with 16,000 samples a second.
+`./dev models silero-vad` fetches the model, `./dev models jfk` a sound. Sounds are mono, with 16,000 samples per second.
 """
 import sys
 import wave

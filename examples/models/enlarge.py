@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Makes a picture twice as large: enlarge.py FOLDER IN.png OUT.png
+"""Doubles the size of a picture: enlarge.py FOLDER IN.png OUT.png
 
-FOLDER is where `./dev models esrgan-slim` says that it put the model, which is one of TensorFlow.js: a list of layers and
-a file of weights, made a graph of here.
+FOLDER is the one printed by `./dev models esrgan-slim`. The model is one of TensorFlow.js: a list of layers and a file
+of weights, which are converted to a graph here.
 """
 import json
 import os

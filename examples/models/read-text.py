@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Reads a line of text in a picture: read-text.py FOLDER PICTURE.png
 
-FOLDER is where `./dev models ppocr` says that it put the models.
+FOLDER is the one printed by `./dev models ppocr`.
 """
 import os
 import sys

@@ -2,9 +2,9 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Writes down what is said: gjs -m transcribe.js FOLDER SOUND.wav
+// Transcribes speech: gjs -m transcribe.js FOLDER SOUND.wav
 //
-// FOLDER is where `./dev models moonshine-tiny` says that it put the model. The sound is mono, with 16,000 samples a second.
+// FOLDER is the one printed by `./dev models moonshine-tiny`. The sound is mono, with 16,000 samples per second.
 import GLib from 'gi://GLib';
 import System from 'system';
 import Rlx from 'gi://Rlx?version=1.0';

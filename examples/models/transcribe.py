@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Writes down what is said: transcribe.py FOLDER SOUND.wav
+"""Transcribes speech: transcribe.py FOLDER SOUND.wav
 
-FOLDER is where `./dev models moonshine-tiny` says that it put the model. The sound is mono, with 16,000 samples a second.
+FOLDER is the one printed by `./dev models moonshine-tiny`. The sound is mono, with 16,000 samples per second.
 """
 import base64
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Compiles and runs while the event loop goes on, several runs at a time, and cancels one.
+"""Compiles and runs without blocking the event loop, several runs at a time, and cancels one.
 
 In a program with windows, give asyncio.run() PyGObject's event loop:
 loop_factory=gi.events.GLibEventLoop.

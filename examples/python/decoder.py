@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Continues a row of tokens by a decoder that keeps its keys and values on the device.
+"""Continues a sequence of tokens with a decoder that keeps its keys and values on the device.
 
 The weights are seeded, not learned.
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""How similar the meanings of texts are to that of the first.
+"""Compares the meanings of texts with that of the first one.
 
     python3 embed.py FOLDER
 
-FOLDER has a model as sentence-transformers saves one.
+FOLDER contains a model as saved by sentence-transformers.
 """
 import sys
 

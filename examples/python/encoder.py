@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Compares sentences of several lengths by an encoder: how alike each two are, from -1 to 1.
+"""Compares sentences of several lengths with an encoder: the similarity of each two, from -1 to 1.
 
 The weights are seeded, not learned.
 """

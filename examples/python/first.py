@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A matrix product and a ReLU, on whatever GPU there is."""
+"""A matrix product and a ReLU, on the default GPU."""
 import gi
 
 gi.require_version('Rlx', '1.0')

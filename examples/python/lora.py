@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Fine-tunes the network of mnist.py for digits that lie on their side: lora.py WEIGHTS.safetensors [ADAPTERS.safetensors]
 
-WEIGHTS is what `mnist.py --weights` wrote, and stays as it is. What is learnt are adapters of low rank (LoRA): beside each
+WEIGHTS is the file that `mnist.py --weights` wrote, and is not changed. Low-rank adapters (LoRA) are trained: for each
 weight, seen as a matrix, two thin ones whose product is added to it. They are written to ADAPTERS.
 """
 import argparse

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Learns to read handwritten digits, from nothing: mnist.py [--weights FILE.safetensors] [--picture FILE.png]
 
-The digits are those of MNIST, in its original files, which `./dev models mnist` fetches; --folder says where else they
-are. With --test nothing is learnt: the weights are those of the file.
+The digits are those of MNIST, in its original files, which `./dev models mnist` fetches; use --folder for another
+location. With --test there is no training: the weights are read from the file.
 """
 import argparse
 import os

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Draws the log-mel spectrogram of a sound, as speech recognisers see it: spectrum.py IN.wav OUT.png
+"""Draws the log-mel spectrogram of a sound, the input of speech recognisers: spectrum.py IN.wav OUT.png
 
-Without arguments the sound is made up, and the picture stays where it is. Frames of 25 ms start every 10 ms.
+Without arguments a generated sound is used, and the picture is not saved. Frames of 25 ms start every 10 ms.
 """
 import struct
 import sys

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Makes a picture twice as large by a convolutional network: upscale.py IN.ppm OUT.ppm
+"""Doubles the size of a picture with a convolutional network: upscale.py IN.ppm OUT.ppm
 
-Without arguments the picture is a drawn one, and stays where it is. The weights are seeded, not learned.
+Without arguments a generated picture is used, and the result is not saved. The weights are seeded, not learned.
 """
 import sys
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""A window with GTK 4 that blurs a picture, shows how far it is, and can be told to stop."""
+"""A GTK 4 window that blurs a picture, shows its progress, and can cancel it."""
 import asyncio
 
 import gi

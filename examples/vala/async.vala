@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Compiles and runs while a main loop goes on, and cancels a run.
+// Compiles and runs without blocking the main loop, and cancels a run.
 
 async void run () throws Error {
     var device = yield Rlx.Device.get_default_async ();

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// How similar the meanings of texts are to that of the first.
+// Compares the meanings of texts with that of the first one.
 //
 //     valac --pkg rlx-wgpu-1.0 embed.vala && ./embed FOLDER
 //
-// FOLDER has a model as sentence-transformers saves one.
+// FOLDER contains a model as saved by sentence-transformers.
 
 int main (string[] args) {
     string[] texts = { "The cat sleeps on the sofa.", "A kitten is napping on a couch.", "Interest rates rose again." };

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Compares sentences of several lengths by an encoder: how alike each two are, from -1 to 1. The weights are seeded, not
-// learned.
+// Compares sentences of several lengths with an encoder: the similarity of each two, from -1 to 1. The weights are
+// seeded, not learned.
 //
 //     valac --pkg rlx-wgpu-1.0 -X -lm encoder.vala && ./encoder
 

@@ -230,7 +230,7 @@ open_file (Data       *self,
   return g_rename (temporary, path) == 0 || fail (path);
 }
 
-/* ---- what should come out ---------------------------------------------------------- */
+/* ---- expected results -------------------------------------------------------------- */
 
 static double *
 get_numbers (const Data *self,

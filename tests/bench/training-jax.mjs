@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// jax-js for training.mjs. Whatever gets an array as an argument owns it: who needs it once more passes on array.ref.
+// jax-js for training.mjs. A function owns the arrays that are its arguments: pass array.ref to use one again.
 
 import {join} from 'node:path';
 import {pathToFileURL} from 'node:url';

@@ -3,7 +3,7 @@
 //
 // Steps of training with another library, for training.py: node training.mjs PEER MODULES WEBGPU JOB
 //
-// training-PEER.mjs has what differs; MODULES and WEBGPU are folders of modules; JOB is a folder with job.json and the
+// training-PEER.mjs has the differences; MODULES and WEBGPU are folders of modules; JOB is a folder with job.json and the
 // numbers it names.
 
 import {readFileSync} from 'node:fs';

@@ -181,7 +181,7 @@ bench_type_name (BenchType type)
   return names[type];
 }
 
-/* ---- what is in the files ------------------------------------------------------ */
+/* ---- contents of the files ----------------------------------------------------- */
 
 typedef struct
 {
@@ -467,7 +467,7 @@ bench_count_bytes (const BenchWorkload *self)
   return bytes;
 }
 
-/* ---- what contenders have in common ---------------------------------------------- */
+/* ---- shared by contenders -------------------------------------------------------- */
 
 static int
 compare_doubles (const void *a,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Runs the example with a window, and uses it as somebody would: drive-window.js EXAMPLE
+// Runs the example with a window, and uses it like a user: drive-window.js EXAMPLE
 
 import GLib from 'gi://GLib';
 import Gio from 'gi://Gio';

@@ -118,7 +118,7 @@ fail (int error)
   return -1;
 }
 
-/* ---- what libdrm says of the card ---- */
+/* ---- information from libdrm --------- */
 
 static drmDevicePtr
 make_device (void)

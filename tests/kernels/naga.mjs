@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Gives WGSL to the compiler of Deno's WebGPU: deno run -A --unstable-webgpu naga.mjs LIST, which is JSON with
+// Compiles WGSL with Deno's WebGPU: deno run -A --unstable-webgpu naga.mjs LIST, which is JSON with
 //   modules     files that have to be valid
-//   pipelines   those of them that also have to become pipelines
-// Prints a line of JSON for each that is refused, and at the end one with the counts.
+//   pipelines   those of them that must also compile to pipelines
+// Prints a line of JSON for each rejected one, and at the end one with the counts.
 import {readFileSync} from 'node:fs';
 import process from 'node:process';
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What ONNX Runtime's CPU provider makes of a model: node ort-run.mjs CONFIGURATION, which is JSON with
+// ONNX Runtime's results for a model, with its CPU provider: node ort-run.mjs CONFIGURATION, which is JSON with
 //   modules   where it is installed
 //   model     the file
 //   runs      for each run, the inputs by name, each { type, shape, data }

@@ -216,7 +216,7 @@ rlx_reference_value_new_state (const RlxReferenceValue *self)
   return state;
 }
 
-/* ---- what the type of a result does to it ------------------------------------------- */
+/* ---- rounding to the type of a result ----------------------------------------------- */
 
 static void
 finish_f32 (double            *value,

@@ -267,7 +267,7 @@ add_operand (Maker     *self,
                    g_variant_new_parsed ("{'starts': <[%x]>, 'ends': <[%x]>}", (gint64) n_more, (gint64) n_more + shape[0]));
 }
 
-/* ---- taking what is there --------------------------------------------------------------- */
+/* ---- using existing nodes --------------------------------------------------------------- */
 
 /* Whether the value is accurate enough to be an operand. Only if *@tame is set, floats
  * may be large. */

@@ -861,7 +861,7 @@ test_cancel (void)
   bytes = multiply (device);
 }
 
-/* ---- what it is for -------------------------------------------------------------------- */
+/* ---- effects --------------------------------------------------------------------------- */
 
 static RlxExecutable *
 compile_for (RlxDevice       *device,

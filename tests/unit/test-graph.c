@@ -464,7 +464,7 @@ test_states (void)
   (void) ints;
 }
 
-/* ---- errors that stick ------------------------------------------------------------- */
+/* ---- sticky errors ----------------------------------------------------------------- */
 
 static void
 test_sticky (void)
@@ -643,7 +643,7 @@ test_programmer_errors (void)
   g_assert_cmpuint (g_list_model_get_n_items (G_LIST_MODEL (graph)), ==, 0);
 }
 
-/* ---- what the compiler takes ----------------------------------------------------------------- */
+/* ---- input of the compiler ------------------------------------------------------------------- */
 
 static void
 test_copy (void)

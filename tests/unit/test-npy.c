@@ -55,7 +55,7 @@ read_both (GBytes  *bytes,
   return NULL;
 }
 
-/* ---- what is right ------------------------------------------------------ */
+/* ---- valid files -------------------------------------------------------- */
 
 /* Byte for byte as numpy writes it. */
 static void
@@ -348,7 +348,7 @@ test_fortran_order (void)
   }
 }
 
-/* ---- what is wrong ------------------------------------------------------ */
+/* ---- invalid files ------------------------------------------------------ */
 
 static void
 test_bad_texts (void)

@@ -59,7 +59,7 @@ fail (const char *format,
   g_test_fail ();
 }
 
-/* ---- what should come out ---------------------------------------------------------- */
+/* ---- expected results -------------------------------------------------------------- */
 
 typedef struct
 {
@@ -140,7 +140,7 @@ compute_run (Maker    *self,
   expected->states = states;
 }
 
-/* ---- running it in all ways ------------------------------------------------------------------ */
+/* ---- running in all modes -------------------------------------------------------------------- */
 
 static void
 check_value (const Way               *way,
@@ -319,7 +319,7 @@ test_graph (gconstpointer data)
   maker_clear (&self);
 }
 
-/* ---- what random graphs have found ---------------------------------------------------------------- */
+/* ---- found by random graphs ----------------------------------------------------------------------- */
 
 typedef struct
 {

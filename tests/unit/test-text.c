@@ -571,7 +571,7 @@ test_parse_errors (void)
   assert_refused ("rlx 1\n# \xff\n", RLX_GRAPH_ERROR_PARSE, "line 2, column 3|UTF-8");
 }
 
-/* ---- text that means harm ------------------------------------------------------------ */
+/* ---- malicious text ------------------------------------------------------------------ */
 
 static void
 assert_error_or_graph (const char *text)

@@ -197,7 +197,7 @@ test_compile (void)
   g_assert_no_error (error);
 }
 
-/* ---- what has no room in a kernel ---------------------------------------------------------- */
+/* ---- parameters that do not fit ------------------------------------------------------------ */
 
 static gint64 tried;
 static gboolean is_signed;

@@ -155,7 +155,7 @@ make_one (const char *name,
   return g_byte_array_free_to_bytes (make_archive (&member, 1, FALSE, &layout));
 }
 
-/* ---- what is right ----------------------------------------------------------------------- */
+/* ---- valid files ------------------------------------------------------------------------- */
 
 static void
 assert_text (RlxWeights *weights,
@@ -259,7 +259,7 @@ test_npy (void)
   g_assert_cmpint (rmdir (folder), ==, 0);
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------ */
+/* ---- invalid files ------------------------------------------------------------------------ */
 
 typedef enum
 {

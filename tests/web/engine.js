@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Runs cases in whatever engine this is. Each result is an object with the case, the plan, the largest error of its outputs
-// and whether all bits are the same, or what went wrong.
+// Runs cases in any engine. Each result is an object with the case, the plan, the largest error of its outputs and
+// whether all bits are the same, or the error.
 
 /** The array types of files, by data type; for halves the bits. */
 export const ARRAYS = {

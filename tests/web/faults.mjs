@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What is wrong is told by a rejected promise that names it. Prints an object for each thing that was tried.
+// Every fault results in a rejected promise that names it. Prints an object for each fault.
 
 export default async function ({Rlx, base, fetch, gpu, tell}) {
   const url = name => new URL(name, base).href;

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The random graphs of write-graphs.c: those of the plan for the adapter here have to have the same bits as the library's.
+// The random graphs of write-graphs.c: with the plan for this adapter, the results must have the same bits as the library's.
 import {ARRAYS, Cases} from './engine.js';
 
 export default async function ({Rlx, base, fetch, gpu, tell}, [count, nRuns]) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The rlx-wgpu authors
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Runs what the command line says in Node.js, with the package `webgpu`, or in Deno; prints lines of JSON.
+// Runs the tests given on the command line in Node.js, with the package `webgpu`, or in Deno; prints lines of JSON.
 //
 //   node node.mjs MODULES FOLDER cases TARGET…    or    faults    or    graphs COUNT RUNS
 import {readFile} from 'node:fs/promises';
