@@ -62,5 +62,5 @@ def main():
     print(f'1..{suite.countTestCases()}', flush=True)
     result = Result()
     suite.run(result)
-    # Meson reads the output; the exit status is for people.
+    # Meson reads the results in the output; the exit status is for people.
     sys.exit(not result.wasSuccessful())

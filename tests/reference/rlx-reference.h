@@ -38,7 +38,7 @@ typedef struct
   double *values;   /* exact for integers and booleans (0, 1) */
   double *bounds;   /* 0: must be equal; INFINITY: nothing is known */
   gboolean stored;  /* in memory: no fused kernel has it with higher precision */
-  gboolean leaf;    /* an input: zeros have a known sign, and nothing was cancelled */
+  gboolean leaf;    /* an input: zeros have a known sign, and a compiler cannot cancel it */
 } RlxReferenceValue;
 
 /* The result of comparing a tensor with the expected value. */

@@ -130,7 +130,7 @@ def a_wrong_variant():
     right = {result.get('operator') for result in found['results'] if result.get('variant') != 'workgroup'}
     tap.check({'relu', 'cumsum'} <= right, f'only {right} were tried')
 
-    # For people, and in all later runs.
+    # In the printed report, and in later runs.
     done = tap.run([rlx, 'verify', '--quick', '--only', 'cumsum', '-o', tap.path('wrong.json')], status=FAILED, env={**own, **fault})
     for words in 'cumsum by scan/workgroup: wrong', 'should be', 'of seed', 'scan/workgroup is not used':
         tap.contains(done.stdout, words)

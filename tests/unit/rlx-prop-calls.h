@@ -21,7 +21,7 @@ typedef struct
   const RlxOp *op;
   RlxDataType data_type;   /* of the operand whose type can vary */
   GRand *rand;
-  guint variant;           /* the number of this call of the operator */
+  guint variant;           /* index of this call */
 
   RlxTensor *inputs[MAX_OPERANDS];
   PropKind kinds[MAX_OPERANDS];

@@ -461,7 +461,7 @@ generate_grid_sample (Call *call)
       if (ties)
         place = (double) prop_pick (call->rand, -24, 2 * (gint64) size + 24) / 2;
       values[i] = align ? 2 * place / MAX (size - 1, 1) - 1 : (2 * place + 1) / size - 1;
-      /* Without reflection only, it is defined where positions that are far away end up. */
+      /* The positions of far ones are only defined without reflection. */
       if (call->variant / 3 % 3 != 2 && prop_chance (call->rand, 0.05))
         values[i] = ((double[]) { NAN, INFINITY, -INFINITY, FLT_MAX, 1e-40, -1e-40 })[prop_pick (call->rand, 0, ties ? 3 : 5)];
     }

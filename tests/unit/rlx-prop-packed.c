@@ -9,7 +9,7 @@
 #include "rlx-prop-calls.h"
 #include "rlx-test-packed.h"
 
-/* A format of which there are @variant variants, and the number of columns of a row. */
+/* The format for this variant, and the number of columns of a row. */
 static const RlxTestPacked *
 random_format (Call  *call,
                gsize *columns)

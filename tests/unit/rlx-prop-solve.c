@@ -39,7 +39,7 @@ add_matrices (Call         *call,
           if (i == j)
             a[i * n + j] = symmetric ? (double) n + 1 : (a[i * n + j] < 0 ? -1 : 1) * (1 + fabs (a[i * n + j]));
         }
-  /* A single matrix of a stack may be corrupted, and no others. */
+  /* One matrix of a stack may contain an infinity or NaN, which must not affect the others. */
   if (spoilt && count > 2 && n > 0)
     values[prop_pick (call->rand, 0, n * n - 1)] = ((double[]) { INFINITY, -INFINITY, NAN })[prop_pick (call->rand, 0, 2)];
   type = prop_type_text (call->data_type, shape, n_stack + 2);

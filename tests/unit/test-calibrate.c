@@ -25,7 +25,7 @@
 #define ALL_PRODUCTS ((1u << RLX_N_PRODUCTS) - 1)
 /* Families to be measured in tests that are not about them. */
 #define FEW (1u << RLX_FAMILY_PRODUCT | 1u << RLX_FAMILY_SCAN)
-/* Not every device has matrix units and rows shared by subgroups. */
+/* Not every device has matrix units, and rows shared by subgroups. */
 #define PLAIN_PRODUCTS (ALL_PRODUCTS & ~(1u << RLX_PRODUCT_MATRIX | 1u << RLX_PRODUCT_ROWS))
 
 static const RlxSpeeds possible = {

@@ -287,7 +287,7 @@ test_resume (void)
 /* ---- several parameters -------------------------------------------------------------- */
 
 #define N_PARAMETERS 4
-/* The index of an additional one, whose gradient is transposed. */
+/* The index of another parameter, whose gradient is transposed. */
 #define TURNED N_PARAMETERS
 
 static const gint64 sizes[N_PARAMETERS + 1] = { 6, 70, 1, 300, 70 };

@@ -508,7 +508,7 @@ static const Case cases[] = {
     "%3 = mul(%2, %1)\n"
     "%4 = cast(%3) {to = f16}\n"
     "output \"y\" %4\n", 3, "softmax", "mul" },
-  /* a sum that is broadcast is not fused */
+  /* an operator that broadcasts the sum is not part of the reduction */
   { "norm/of-a-small-sum",
     "%0 = input \"x\" f32[6, 20]\n"
     "%1 = input \"z\" f32[6, 20]\n"
