@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The rlx-wgpu authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""The Rust crate rlx-wgpu as a contender, through the program in rlx-rust/. cargo builds it with the newest release of the crate.
+"""The Rust crate rlx-wgpu as a contender, by the program in rlx-rust/. cargo builds it with the newest release of the crate.
 
     rlx_rust.py ARGUMENT…    builds it, if these arguments of `./dev bench` ask for it: on the host, where cargo is
 """

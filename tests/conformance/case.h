@@ -81,7 +81,7 @@ typedef struct
 
 typedef struct
 {
-  JsonParser *parser;       /* owns what the cases borrow */
+  JsonParser *parser;       /* owns the data that the cases borrow */
   GPtrArray *cases;         /* Case */
   GPtrArray *problems;      /* errors in cases that are therefore left out: char * */
 } CaseFile;

@@ -26,7 +26,7 @@ typedef struct
   RlxTensor *inputs[MAX_OPERANDS];
   PropKind kinds[MAX_OPERANDS];
   gsize n_inputs;
-  guint constants;         /* a bit for each operand that is part of the graph */
+  guint constants;         /* a bit for each operand that is a constant of the graph */
   GVariantDict *attributes;
 } Call;
 

@@ -326,7 +326,7 @@ pick_node (Maker *self,
   return found;
 }
 
-/* A node whose elements are within ±20. */
+/* @node itself, or a bounded function of it, with elements within ±20. */
 static RlxNode *
 make_tame (Maker   *self,
            RlxNode *node)

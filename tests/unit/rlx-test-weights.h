@@ -42,8 +42,8 @@ GBytes * rlx_test_make_simple      (const char           *header,
 /* The peak of this thread's heap usage since _start(); 0 where nothing is counted. */
 void     rlx_test_heap_start       (void);
 gsize    rlx_test_heap_get_peak    (void);
-/* Whether a file with @metadata bytes besides its elements was rejected using little memory, and with a message that
- * says where. */
+/* Fails unless a file with @metadata bytes besides its elements was rejected using little memory, and with a message
+ * that says where. */
 void     rlx_test_check_message    (const GError         *error,
                                     gsize                 metadata);
 /* Opens the file, of which @data bytes are elements; this must fail as described. */

@@ -204,7 +204,7 @@ test_batch (void)
   check_network (&lstm, "{'gate_order': <'ifgo'>}");
 }
 
-/* Weights that are part of the graph are put in order once. */
+/* Constant weights are reordered once. */
 static void
 test_weights (void)
 {

@@ -102,7 +102,7 @@ assert_same_ir (const RlxIr *a,
     }
 }
 
-/* The text of the graph gives the same graph, and that the same text. */
+/* A round trip through text gives the same graph, and the same text again. */
 static void
 assert_round_trip (RlxGraph *graph)
 {
