@@ -52,7 +52,7 @@ struct _RlxExecutable
   RlxRun *spare;                 /* atomic, nullable: for the next run */
 
   int profiling;                 /* atomic */
-  int has_run;                   /* atomic: successfully */
+  int brief;                     /* atomic: whether runs are estimated to be short; -1 before one has left its outputs on the device */
   int n_done;                    /* atomic, of the current run: steps that have ended … */
   int n_running;                 /* … out of so many; 0: there is no run */
   GMutex mutex;

@@ -632,4 +632,5 @@ static void
 rlx_executable_init (RlxExecutable *self)
 {
   g_mutex_init (&self->mutex);
+  self->brief = -1;
 }

@@ -16,6 +16,7 @@
 /* Runs that nobody waits for hold memory that would otherwise be available, so they are small and few. */
 #define LEFT_BYTES ((guint64) 64 << 10)
 #define LEFT_QUEUED 16
+#define LEFT_SECONDS 0.01
 
 /* Where an input comes from. */
 typedef struct
@@ -184,8 +185,9 @@ can_leave (Run *run)
   const RlxPlan *plan = self->shared->plan;
   guint64 bytes = 0;
 
-  if (run->stay == NULL || run->job.cancellable != NULL || plan->reports->len > 0 || !g_atomic_int_get (&self->has_run) ||
-      g_atomic_int_get (&self->profiling) != 0 || rlx_executable_is_watched (self) ||
+  /* If such a run fails, only its outputs say so: a state that lacks a step would go unnoticed. */
+  if (run->stay == NULL || run->job.cancellable != NULL || plan->reports->len > 0 || plan->states->len > 0 ||
+      g_atomic_int_get (&self->brief) != TRUE || g_atomic_int_get (&self->profiling) != 0 || rlx_executable_is_watched (self) ||
       rlx_gpu_count_queued (self->shared->gpu) >= LEFT_QUEUED)
     return FALSE;
   for (guint i = 0; i < plan->inputs->len; i++)
@@ -415,6 +417,7 @@ run_execute (RlxJob  *job,
 {
   Run *run = (Run *) job;
   RlxExecutable *self = run->executable;
+  gboolean stays = run->stay != NULL;
   RlxTicker *ticker = NULL;
   RlxTensor **outputs;
 
@@ -425,8 +428,8 @@ run_execute (RlxJob  *job,
   outputs = execute_on_device (run, ticker != NULL, error);
   g_atomic_int_set (&self->n_running, 0);
   rlx_ticker_stop (ticker, TRUE);
-  if (outputs != NULL)
-    g_atomic_int_set (&self->has_run, TRUE);
+  if (outputs != NULL && stays && g_atomic_int_get (&self->brief) < 0)
+    g_atomic_int_set (&self->brief, rlx_executable_get_estimate (self) <= LEFT_SECONDS);
   for (guint i = 0; outputs == NULL && run->left && i < self->shared->plan->outputs->len; i++)
     rlx_tensor_set_failed (run->stay[i], *error);
   return outputs;

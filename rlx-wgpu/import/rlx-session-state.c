@@ -604,6 +604,7 @@ run_locked (RlxSession        *self,
   g_auto(RlxSessionCall) call = { 0, };
   g_autoptr(GPtrArray) used = g_ptr_array_new ();
   g_auto(RlxTensors) outputs = NULL;
+  g_autoptr(GCancellable) own = cancellable != NULL ? g_object_ref (cancellable) : g_cancellable_new ();
   const char *const *wanted;
 
   if (!rlx_session_find (self, names, inputs, n_inputs, &call, cancellable, error))
@@ -613,7 +614,8 @@ run_locked (RlxSession        *self,
   wanted = rlx_executable_get_input_names (call.executable);
   for (guint i = 0; wanted[i] != NULL; i++)
     g_ptr_array_add (used, g_hash_table_lookup (call.tensors, wanted[i]));
-  outputs = rlx_executable_run_on_device (call.executable, (RlxTensor **) used->pdata, used->len, NULL, cancellable, error);
+  /* A run that can be cancelled has succeeded when it returns, which the states rely on. */
+  outputs = rlx_executable_run_on_device (call.executable, (RlxTensor **) used->pdata, used->len, NULL, own, error);
   if (outputs == NULL)
     return NULL;
   keep (self, &call, outputs);

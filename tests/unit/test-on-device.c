@@ -398,6 +398,35 @@ test_left (void)
   g_clear_error (&failure.error);
 }
 
+/* A run with a state is waited for: if it failed, its state would lack a step, and only its outputs would say so. */
+static void
+test_left_state (void)
+{
+  g_autoptr(GError) error = NULL;
+  g_autoptr(RlxGraph) graph = rlx_graph_new_from_text ("rlx 1\n%0 = input \"x\" f32[2]\n%1 = state \"sum\" f32[2] [0, 0]\n%2 = add(%0, %1)\n"
+                                                       "assign %1 %2\noutput \"y\" %2\n", &error);
+  g_autoptr(RlxExecutable) executable = NULL, first = NULL;
+  g_autoptr(RlxTensor) x = NULL, y = NULL, sum = NULL;
+  g_auto(RlxTensors) outputs = NULL;
+  Failure failure = { .error = g_error_new (RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY, "there was none left") };
+
+  if (rlx_test_device () == NULL)
+    return;
+  g_assert_no_error (error);
+  executable = rlx_device_compile (rlx_test_device (), graph, NULL, NULL, &error);
+  g_assert_no_error (error);
+  first = affine (rlx_test_device (), RLX_DATA_TYPE_F32, 2, 2);
+  x = floats ("f32[2]", (float[]) { 1, 2 });
+  sum = stay (executable, x);
+  failure.tensor = y = stay (first, x);
+  rlx_gpu_invoke_sync (rlx_device_get_gpu (rlx_test_device ()), fail, &failure);
+
+  outputs = rlx_executable_run_on_device (executable, &y, 1, NULL, NULL, &error);
+  g_assert_null (outputs);
+  g_assert_error (error, RLX_DEVICE_ERROR, RLX_DEVICE_ERROR_OUT_OF_MEMORY);
+  g_clear_error (&failure.error);
+}
+
 /* ---- asynchronous calls ------------------------------------------------------------------- */
 
 typedef struct
@@ -719,6 +748,7 @@ main (int   argc,
   g_test_add_func ("/on-device/types", test_types);
   g_test_add_func ("/on-device/order", test_order);
   g_test_add_func ("/on-device/left", test_left);
+  g_test_add_func ("/on-device/left/state", test_left_state);
   g_test_add_func ("/on-device/async", test_async);
   g_test_add_func ("/on-device/other-device", test_other_device);
   g_test_add_func ("/on-device/lost", test_lost);
