@@ -528,6 +528,23 @@ lower_ranked (RlxLower         *lower,
   return rlx_kernel_dispatch (kernel, groups, error);
 }
 
+/* Whether a step may bind all tensors of lower_ranked(), of which large ones take several bindings. */
+static gboolean
+fits_ranked (RlxLower        *lower,
+             const RlxIrNode *node,
+             guint64          n,
+             guint64          inner)
+{
+  const RlxTarget *target = rlx_lower_get_target (lower);
+  const RlxTensorType *type = &node->outputs[0].type;
+  guint64 n_slots = rlx_type_n_elements (type) / inner;
+  guint n_bindings = 2 * rlx_target_get_n_segments (target, rlx_type_device_size (type)) +
+                     rlx_target_get_n_segments (target, rlx_type_device_size (&node->inputs[RLX_SCATTER_ELEMENTS_UPDATES]->type)) +
+                     rlx_target_get_n_segments (target, 4 * (n_slots + 1)) + 1;
+
+  return n <= MAX_RANKED && n * MAX (n, n_slots) <= MAX_COMPARED && n_bindings <= target->limits.max_storage_buffers;
+}
+
 static gboolean
 lower_combine (RlxLower         *lower,
                const RlxIrNode  *node,
@@ -592,7 +609,7 @@ lower_scatter (RlxLower         *lower,
 {
   if (rlx_scatter_elements_attrs (node)->mode == RLX_SCATTER_MODE_REPLACE)
     return lower_replace (lower, node, target, n, inner, error);
-  if (n <= MAX_RANKED && n * MAX (n, rlx_type_n_elements (&node->outputs[0].type) / inner) <= MAX_COMPARED)
+  if (fits_ranked (lower, node, n, inner))
     return lower_ranked (lower, node, target, n, inner, error);
 
   return lower_combine (lower, node, target, n, inner, error);

@@ -400,9 +400,16 @@ rlx_dynamic_quantize_lower (RlxLower        *lower,
 {
   const RlxIrValue *x = node->inputs[0], *low, *high;
   guint64 n = rlx_type_n_elements (&x->type), words = rlx_divide_up (n, 4), block = MAX (words, 1), n_parts = 0;
+  const RlxTarget *target = rlx_lower_get_target (lower);
   gboolean alone = n <= MAX_ALONE;
   RlxKernel *kernel;
 
+  /* A large operand may take too many bindings to do all of it in one step. */
+  if (!alone && node->n_outputs == 3 &&
+      rlx_target_get_n_segments (target, rlx_type_device_size (&x->type)) +
+      rlx_target_get_n_segments (target, rlx_type_device_size (&node->outputs[0].type)) + 4 > target->limits.max_storage_buffers)
+    return find_range (lower, node, x, 255, &node->outputs[1], &node->outputs[2], error) &&
+           dispatch (lower, node, MODE_QUANTIZE, x, &node->outputs[1], &node->outputs[2], &node->outputs[0], NULL, 0, 255, error);
   if (!alone)
     {
       if (!find_ends (lower, node, x, &n_parts, &low, &high, error))

@@ -472,7 +472,10 @@ append_scaled_quantize (RlxRewrite      *self,
   RlxIrValue *inputs[2];
   RlxIrNode *result;
 
-  if (product == NULL || !rlx_ir_node_is (product, RLX_OP_ID_MUL))
+  /* One step binds all of them, and a large tensor takes several bindings. */
+  if (product == NULL || !rlx_ir_node_is (product, RLX_OP_ID_MUL) ||
+      rlx_target_get_n_segments (self->target, rlx_type_device_size (&node->inputs[0]->type)) > 1 ||
+      rlx_target_get_n_segments (self->target, rlx_type_device_size (&product->outputs[0].type)) > 1)
     return FALSE;
   factor = product->inputs[product->inputs[0] == &node->outputs[1]];
   if (self->map[factor->id] == NULL && factor->node->op != &rlx_op_constant && factor->node->op != &rlx_op_parameter)

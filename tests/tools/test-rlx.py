@@ -478,6 +478,13 @@ def targets():
         tap.check('fn main' in run('compile', '--target', name, '--wgsl', product, env=nothing).stdout, f'no WGSL for {name}')
     tap.equal((kernels['lavapipe'], kernels['navi31'], kernels['v3d']), (['matmul'], ['matmul-tile'], ['matmul-registers']), 'the kernels')
     tap.check('lavapipe' in run('compile', '--target', 'navi99', product, status=1).stderr, 'the message does not list the targets')
+    # Large tensors take several of the few bindings that a step has.
+    for name, text in {
+        'scatter': '%1 = input "i" i32[16, 1]\n%2 = input "u" f32[16, 1024]\n%3 = scatter_nd(%0, %1, %2) {mode = add}\noutput "y" %3\n',
+        'quantize': '%1 = parameter "f" f32[]\n%2, %3, %4 = dynamic_quantize(%0)\n%5 = mul(%3, %1)\noutput "y" %2\noutput "s" %5\noutput "z" %4\n',
+    }.items():
+        graph = tap.write(f'{name}.rlx', f'rlx 1\n%0 = input "x" f32[1024, 1024]\n{text}')
+        run('compile', '--target', 'small', graph, env=nothing)
     tap.check('no-such' in run('run', product, status=1, env={'RLX_DEBUG': 'target=no-such'}).stderr, 'the message does not name the target')
     tap.check('cooperative' not in run('compile', product, env={'RLX_DEBUG': 'target=minimum'}).stdout, 'no plan on a stand-in')
 
