@@ -5,6 +5,8 @@
 // with the last chosen box are discarded for good, and the best of the others is the next. An invocation always has the
 // same boxes, so no other one reads their flags.
 
+#use op_is_nan
+
 const NOTHING = 0xffffffffu;
 
 struct Box {
@@ -63,7 +65,7 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
       let last = load_box (boxes_at + min (chosen, p.n - 1u));
       for (var i = lane; i < p.n; i += $(WG)u) {
         let score = load_scores (scores_at + i);
-        var alive = score > p.score;
+        var alive = !op_is_nan (score) && score > p.score;
         if (k > 0u) {
           alive = load_alive (scores_at + i) != 0 && i != chosen && !overlaps (load_box (boxes_at + i), last);
         }

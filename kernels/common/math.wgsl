@@ -18,7 +18,6 @@
 //
 // NaN and infinity cannot be written as literals: a constant expression must not have such a value, not even through
 // bitcast. They are made from the bits of an argument.
-// such a value, bitcast included. They are made from the bits of an argument.
 
 //= op_is_nan:
 fn op_is_nan(x: f32) -> bool {
