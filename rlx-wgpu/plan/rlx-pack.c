@@ -37,6 +37,66 @@ pack_panel (const guint8 *from,
         memcpy (to + (k * width + n) * element, from + (k * stride_k + n * stride_n) * element, element);
 }
 
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define HAS_SHUFFLES
+#endif
+#endif
+
+#ifdef HAS_SHUFFLES
+typedef guint32 Four __attribute__ ((vector_size (16)));
+
+/* Four rows of four columns. */
+static inline void
+transpose_four (const guint8 *from,
+                guint64       stride_n,
+                guint64       width,
+                guint8       *to)
+{
+  Four a, b, c, d, low_ab, low_cd, high_ab, high_cd;
+
+  memcpy (&a, from, sizeof a);
+  memcpy (&b, from + stride_n * 4, sizeof b);
+  memcpy (&c, from + stride_n * 8, sizeof c);
+  memcpy (&d, from + stride_n * 12, sizeof d);
+  low_ab = __builtin_shufflevector (a, b, 0, 4, 1, 5);
+  low_cd = __builtin_shufflevector (c, d, 0, 4, 1, 5);
+  high_ab = __builtin_shufflevector (a, b, 2, 6, 3, 7);
+  high_cd = __builtin_shufflevector (c, d, 2, 6, 3, 7);
+  a = __builtin_shufflevector (low_ab, low_cd, 0, 1, 4, 5);
+  b = __builtin_shufflevector (low_ab, low_cd, 2, 3, 6, 7);
+  c = __builtin_shufflevector (high_ab, high_cd, 0, 1, 4, 5);
+  d = __builtin_shufflevector (high_ab, high_cd, 2, 3, 6, 7);
+  memcpy (to, &a, sizeof a);
+  memcpy (to + width * 4, &b, sizeof b);
+  memcpy (to + width * 8, &c, sizeof c);
+  memcpy (to + width * 12, &d, sizeof d);
+}
+#endif
+
+/* Columns of words, a quarter of the moves where the compiler has shuffles. */
+static void
+pack_words (const guint8 *from,
+            guint64       stride_n,
+            guint64       n_k,
+            guint64       n_n,
+            guint64       width,
+            guint8       *to)
+{
+#ifdef HAS_SHUFFLES
+  guint64 end_k = n_k / TILE_ROWS * TILE_ROWS, end_n = n_n / 4 * 4;
+
+  for (guint64 first = 0; first < end_k; first += TILE_ROWS)
+    for (guint64 n = 0; n < end_n; n += 4)
+      for (guint64 k = first; k < first + TILE_ROWS; k += 4)
+        transpose_four (from + (k + n * stride_n) * 4, stride_n, width, to + (k * width + n) * 4);
+  pack_panel (from + end_n * stride_n * 4, 1, stride_n, end_k, n_n - end_n, width, 4, to + end_n * 4);
+  pack_panel (from + end_k * 4, 1, stride_n, n_k - end_k, n_n, width, 4, to + end_k * width * 4);
+#else
+  pack_panel (from, 1, stride_n, n_k, n_n, width, 4, to);
+#endif
+}
+
 /* Packs the elements from (@first_k, @first_n) up to (@end_k, @end_n), exclusive, into panels of @rows rows; @first_n
  * is the first column of a panel. */
 static void
@@ -62,7 +122,7 @@ pack_elements (const RlxSlot *slot,
         for (guint64 k = 0; k < n_k; k++)
           memcpy (target + k * packing->width * element, panel + k * packing->stride_k * element, n_n * element);
       else if (packing->stride_k == 1 && element == 4)
-        pack_panel (panel, 1, packing->stride_n, n_k, n_n, packing->width, 4, target);
+        pack_words (panel, packing->stride_n, n_k, n_n, packing->width, target);
       else if (packing->stride_k == 1 && element == 2)
         pack_panel (panel, 1, packing->stride_n, n_k, n_n, packing->width, 2, target);
       else

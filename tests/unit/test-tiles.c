@@ -401,6 +401,57 @@ test_stand_in (void)
     }
 }
 
+/* A matrix in panels of columns, in each order, as a whole and piece by piece: each element where it belongs, and zeros
+ * where there is none. */
+static void
+assert_panels (RlxDataType type,
+               guint       width,
+               guint       n_k,
+               guint       n_n,
+               gboolean    columns_first)
+{
+  gsize element = rlx_data_type_get_size (type), size = (gsize) n_k * n_n * element, piece;
+  RlxSlot slot = { .type.data_type = type, .packing = { width, n_k, n_n, columns_first ? 1 : n_n, columns_first ? n_k : 1 } };
+  g_autofree guint8 *data = g_malloc (size);
+  g_autofree guint8 *expected = NULL, *pieces = NULL;
+  g_autoptr(GBytes) bytes = NULL, packed = NULL;
+
+  for (gsize i = 0; i < size; i++)
+    data[i] = (guint8) (i * 7919 >> 3);
+  slot.size = (n_n + width - 1) / width * width * n_k * element;
+  expected = g_malloc0 (slot.size);
+  pieces = g_malloc0 (slot.size);
+  for (gsize k = 0; k < n_k; k++)
+    for (gsize n = 0; n < n_n; n++)
+      memcpy (expected + ((n / width * n_k + k) * width + n % width) * element,
+              data + (columns_first ? n * n_k + k : k * n_n + n) * element, element);
+
+  bytes = g_bytes_new_static (data, size);
+  packed = rlx_slot_pack (&slot, bytes);
+  g_assert_cmpmem (g_bytes_get_data (packed, NULL), g_bytes_get_size (packed), expected, slot.size);
+  piece = rlx_slot_get_piece (&slot, MAX (size / 3, (columns_first ? width * n_k : n_n) * element), FALSE);
+  g_assert_cmpuint (piece, >, 0);
+  for (gsize at = 0; at < size; at += piece)
+    rlx_slot_pack_piece (&slot, data + at, at, MIN (piece, size - at), pieces);
+  g_assert_cmpmem (pieces, slot.size, expected, slot.size);
+}
+
+static void
+test_panels (void)
+{
+  static const RlxDataType types[] = { RLX_DATA_TYPE_F32, RLX_DATA_TYPE_F16, RLX_DATA_TYPE_U8 };
+  static const guint widths[] = { 1, 4, 6, 16, 64 }, sizes[] = { 1, 3, 4, 15, 16, 17, 37, 130 };
+
+  for (guint type = 0; type < G_N_ELEMENTS (types); type++)
+    for (guint width = 0; width < G_N_ELEMENTS (widths); width++)
+      for (guint k = 0; k < G_N_ELEMENTS (sizes); k++)
+        for (guint n = 0; n < G_N_ELEMENTS (sizes); n++)
+          {
+            assert_panels (types[type], widths[width], sizes[k], sizes[n], FALSE);
+            assert_panels (types[type], widths[width], sizes[k], sizes[n], TRUE);
+          }
+}
+
 int
 main (int   argc,
       char *argv[])
@@ -427,6 +478,7 @@ main (int   argc,
   g_test_add_data_func ("/tiles/rows/dg2", "dg2", test_rows);
   g_test_add_data_func ("/tiles/rows/tgl", "tgl", test_rows);
   g_test_add_func ("/tiles/stand-in", test_stand_in);
+  g_test_add_func ("/tiles/panels", test_panels);
 
   return g_test_run ();
 }
