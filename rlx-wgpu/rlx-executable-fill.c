@@ -4,8 +4,8 @@
  * Parameters whose values come in pieces, from a file: the host never has all of one.
  *
  * Where the device works in memory of the host, and nobody has given the parameter a value before, so that no run uses it,
- * pieces are read straight to where they belong. Otherwise they are read into one of two buffers, while the device thread writes
- * what is in the other.
+ * pieces are read straight to where they belong; those of panels are packed there, by the caller and another thread. Otherwise
+ * they are read into one of two buffers, while the device thread writes what is in the other.
  */
 #include "config.h"
 
@@ -16,6 +16,8 @@
 /* Smaller values are faster as a tensor. */
 #define MIN_BYTES ((gsize) 1 << 20)
 #define PIECE_BYTES ((gsize) 4 << 20)
+/* Where the host packs them, if it can: two threads have something to do even for a small value. */
+#define PACKED_PIECE_BYTES ((gsize) 512 << 10)
 
 typedef struct _Fill Fill;
 
@@ -40,6 +42,8 @@ struct _Fill
   GMutex mutex;
   GCond cond;
   GError *error;                /* under the mutex: set by the device thread */
+  Piece *handed;                /* under the mutex: for the packer, which sets it to NULL when it is done; nullable */
+  gboolean ended;               /* under the mutex: there will be no other */
 };
 
 static const RlxPlanPort *
@@ -56,12 +60,16 @@ get_piece (RlxExecutable     *self,
 {
   const RlxPlan *plan = self->shared->plan;
   const RlxSlot *slot = rlx_plan_get_slot (plan, port->slot);
+  gboolean on_host = rlx_gpu_buffer_get_host (rlx_executable_get_buffer (self, slot->buffer)) != NULL;
+  gsize piece = 0;
 
   /* Whether products may round it depends on all of it. */
   for (guint i = 0; i < plan->f16_weights->len; i++)
     if (g_array_index (plan->f16_weights, RlxF16Weight, i).slot == port->slot)
       return 0;
-  return rlx_slot_get_piece (slot, PIECE_BYTES, rlx_gpu_buffer_get_host (rlx_executable_get_buffer (self, slot->buffer)) == NULL);
+  if (on_host && slot->packing.width > 0)
+    piece = rlx_slot_get_piece (slot, PACKED_PIECE_BYTES, FALSE);
+  return piece > 0 ? piece : rlx_slot_get_piece (slot, PIECE_BYTES, !on_host);
 }
 
 gboolean
@@ -71,6 +79,14 @@ rlx_executable_can_fill (RlxExecutable *self,
   const RlxPlanPort *port = find_port (self, name);
 
   return port != NULL && rlx_type_n_device_bytes (&port->type) >= MIN_BYTES && get_piece (self, port) > 0;
+}
+
+/* Where the device works in memory of the host. */
+static void
+pack (Fill        *fill,
+      const Piece *piece)
+{
+  rlx_slot_pack_piece (&fill->slot, piece->bytes, piece->at, piece->size, rlx_gpu_buffer_get_host (fill->buffer) + fill->slot.offset);
 }
 
 /* ---- on the device thread --------------------------------------------------------------- */
@@ -93,14 +109,13 @@ write_piece (RlxGpu  *gpu,
 {
   Piece *piece = data;
   Fill *fill = piece->fill;
-  guint8 *host = rlx_gpu_buffer_get_host (fill->buffer);
   GError *error = NULL;
 
   /* Jobs that nobody waited for may still read what is overwritten here. */
   if (rlx_gpu_settle (gpu, &error))
     {
-      if (host != NULL)
-        rlx_slot_pack_piece (&fill->slot, piece->bytes, piece->at, piece->size, host + fill->slot.offset);
+      if (rlx_gpu_buffer_get_host (fill->buffer) != NULL)
+        pack (fill, piece);
       else
         rlx_slot_pack_runs (&fill->slot, piece->bytes, piece->at, piece->size, write_run, fill, &error);
     }
@@ -137,6 +152,58 @@ end (RlxGpu  *gpu G_GNUC_UNUSED,
 
 /* ---- on the caller's -------------------------------------------------------------------- */
 
+/* In a thread of its own, as long as the value is read. */
+static gpointer
+pack_handed (gpointer data)
+{
+  Fill *fill = data;
+
+  rlx_gpu_buffer_populate (fill->buffer, RLX_GPU_SECOND_HALF);
+  g_mutex_lock (&fill->mutex);
+  while (fill->handed != NULL || !fill->ended)
+    {
+      if (fill->handed == NULL)
+        {
+          g_cond_wait (&fill->cond, &fill->mutex);
+          continue;
+        }
+      g_mutex_unlock (&fill->mutex);
+      pack (fill, fill->handed);
+      g_mutex_lock (&fill->mutex);
+      fill->handed = NULL;
+    }
+  g_mutex_unlock (&fill->mutex);
+  return NULL;
+}
+
+/* FALSE if the packer is busy. If not, it uses no other piece either. */
+static gboolean
+hand_over (Fill  *fill,
+           Piece *piece)
+{
+  gboolean idle;
+
+  g_mutex_lock (&fill->mutex);
+  idle = fill->handed == NULL;
+  if (idle)
+    fill->handed = piece;
+  g_cond_signal (&fill->cond);
+  g_mutex_unlock (&fill->mutex);
+  return idle;
+}
+
+static void
+end_packer (Fill    *fill,
+            GThread *packer)
+{
+  g_mutex_lock (&fill->mutex);
+  fill->ended = TRUE;
+  g_cond_signal (&fill->cond);
+  g_mutex_unlock (&fill->mutex);
+  g_thread_join (packer);
+}
+
+/* Only the caller reads. Each piece is packed by whoever has nothing else to do. */
 static gboolean
 read_in_place (Fill         *fill,
                RlxFillFunc   func,
@@ -145,18 +212,26 @@ read_in_place (Fill         *fill,
                GError      **error)
 {
   guint8 *to = rlx_gpu_buffer_get_host (fill->buffer) + fill->slot.offset;
+  gboolean packs = fill->slot.packing.width > 0, ok = TRUE;
+  GThread *packer = packs && fill->size > fill->piece_size ? g_thread_try_new ("rlx-pack", pack_handed, fill, NULL) : NULL;
+  guint i = 0;
 
-  rlx_gpu_buffer_populate (fill->buffer);
-  for (gsize at = 0; at < fill->size; at += fill->piece_size)
+  rlx_gpu_buffer_populate (fill->buffer, packer != NULL ? RLX_GPU_FIRST_HALF : RLX_GPU_WHOLE);
+  for (gsize at = 0; ok && at < fill->size; at += fill->piece_size)
     {
-      gsize n = MIN (fill->piece_size, fill->size - at);
+      Piece *piece = &fill->pieces[i];
 
-      if (!func (data, fill->slot.packing.width == 0 ? to + at : fill->pieces[0].bytes, n, cancellable, error))
-        return FALSE;
-      if (fill->slot.packing.width > 0)
-        rlx_slot_pack_piece (&fill->slot, fill->pieces[0].bytes, at, n, to);
+      piece->at = at;
+      piece->size = MIN (fill->piece_size, fill->size - at);
+      ok = func (data, packs ? piece->bytes : to + at, piece->size, cancellable, error);
+      if (ok && packer != NULL && hand_over (fill, piece))
+        i = 1 - i;
+      else if (ok && packs)
+        pack (fill, piece);
     }
-  return TRUE;
+  if (packer != NULL)
+    end_packer (fill, packer);
+  return ok;
 }
 
 /* FALSE once the device has failed. */
@@ -235,7 +310,7 @@ rlx_executable_fill_parameter (RlxExecutable *self,
   /* This must not wait for the device, which may be busy with a long run. */
   fill.in_place = g_atomic_int_compare_and_exchange (&self->shared->given[fill.parameter], FALSE, TRUE) &&
                   rlx_gpu_buffer_get_host (fill.buffer) != NULL;
-  for (guint i = 0; i < G_N_ELEMENTS (fill.pieces) && (!fill.in_place || (i == 0 && fill.slot.packing.width > 0)); i++)
+  for (guint i = 0; i < G_N_ELEMENTS (fill.pieces) && (!fill.in_place || fill.slot.packing.width > 0); i++)
     fill.pieces[i] = (Piece) { .fill = &fill, .bytes = g_malloc (MIN (fill.piece_size, fill.size)) };
   ok = rlx_gpu_check_lost (gpu, error) &&
        (fill.in_place ? read_in_place (&fill, func, data, cancellable, error) : read_beside (&fill, func, data, cancellable, error)) &&

@@ -67,7 +67,7 @@ upload_buffer (RlxUpload *self,
   const RlxBuffer *buffer = &g_array_index (plan->buffers, RlxBuffer, index);
 
   if (buffer->n_constants > 0)
-    rlx_gpu_buffer_populate (self->buffers[index]);
+    rlx_gpu_buffer_populate (self->buffers[index], RLX_GPU_WHOLE);
   for (guint i = 0; i < buffer->n_constants; i++)
     {
       guint at = g_array_index (plan->constants, guint, buffer->first_constant + i);

@@ -245,12 +245,19 @@ rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer)
 }
 
 void
-rlx_gpu_buffer_populate (RlxGpuBuffer *buffer)
+rlx_gpu_buffer_populate (RlxGpuBuffer *buffer,
+                         RlxGpuPart    part)
 {
+  gsize middle, start, end;
+
   g_return_if_fail (buffer != NULL);
 
-  if (buffer->host != NULL)
-    rlx_os_pages_populate (buffer->host, (gsize) buffer->capacity);
+  if (buffer->host == NULL)
+    return;
+  middle = rlx_os_pages_find_middle ((gsize) buffer->capacity);
+  start = part == RLX_GPU_SECOND_HALF ? middle : 0;
+  end = part == RLX_GPU_FIRST_HALF ? middle : (gsize) buffer->capacity;
+  rlx_os_pages_populate (buffer->host + start, end - start);
 }
 
 void

@@ -180,8 +180,16 @@ void          rlx_gpu_count_upload (RlxGpu        *gpu,
  * Read and write it on the device thread after rlx_gpu_settle(), while no job runs, or
  * before anything uses the buffer. */
 guint8 *      rlx_gpu_buffer_get_host (RlxGpuBuffer *buffer);
-/* Announces that all of it is about to be overwritten. */
-void          rlx_gpu_buffer_populate (RlxGpuBuffer *buffer);
+typedef enum
+{
+  RLX_GPU_WHOLE,
+  RLX_GPU_FIRST_HALF,
+  RLX_GPU_SECOND_HALF,
+} RlxGpuPart;
+
+/* Announces that all of that part is about to be overwritten; two threads can do so for a half each. */
+void          rlx_gpu_buffer_populate (RlxGpuBuffer *buffer,
+                                       RlxGpuPart    part);
 
 typedef enum
 {

@@ -55,6 +55,8 @@ void     rlx_os_pages_drop       (gpointer pages,
 /* Announces that all of it is about to be written. Only Linux is told. */
 void     rlx_os_pages_populate   (gpointer pages,
                                   gsize    size);
+/* Where two threads divide that between them. */
+gsize    rlx_os_pages_find_middle (gsize size);
 
 /* ---- libraries ---- */
 

@@ -152,6 +152,12 @@ rlx_os_pages_drop (gpointer pages,
 #endif
 }
 
+gsize
+rlx_os_pages_find_middle (gsize size)
+{
+  return MIN ((size / 2 + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE, size);
+}
+
 /* Most of the cost of new memory is that of its pages. Large ones are faster, and
  * requesting many at once is faster than faulting in each when it is first touched. Not all
  * at once, though: in the meantime, other threads that need memory have to wait. */

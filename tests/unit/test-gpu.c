@@ -405,13 +405,13 @@ test_host_memory (void)
   small = rlx_gpu_buffer_new (gpu, 64, RLX_GPU_BUFFER_STORAGE, "small", &error);
   g_assert_no_error (error);
   g_assert_null (rlx_gpu_buffer_get_host (small));
-  rlx_gpu_buffer_populate (small);
+  rlx_gpu_buffer_populate (small, RLX_GPU_WHOLE);
   rlx_gpu_buffer_free (small);
 
   kernel_init (&kernel, gpu, twice_wgsl, n);
   g_assert_cmpuint (rlx_gpu_buffer_get_size (kernel.b), ==, n * 4);
   g_assert_true ((rlx_gpu_buffer_get_host (kernel.b) != NULL) == wanted);
-  rlx_gpu_buffer_populate (kernel.b);
+  rlx_gpu_buffer_populate (kernel.b, RLX_GPU_WHOLE);
   /* New memory is zeroed, whichever buffer it belongs to. */
   download = (RlxGpuDownload) { kernel.b, 0, n * 4, output };
   output[n - 1] = 1;
