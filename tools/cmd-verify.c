@@ -49,6 +49,12 @@ on_silence (gpointer data)
   return G_SOURCE_REMOVE;
 }
 
+static void
+watch_silence (Verify *self)
+{
+  self->silence = g_timeout_add_seconds (SILENCE_S, on_silence, self);
+}
+
 static gboolean
 on_interrupt (gpointer data)
 {
@@ -160,22 +166,27 @@ on_line (GObject      *source,
          gpointer      data)
 {
   Verify *self = data;
-  g_autofree char *line = g_data_input_stream_read_line_finish_utf8 (G_DATA_INPUT_STREAM (source), result, NULL, NULL);
+  g_autoptr(GError) error = NULL;
+  g_autofree char *line = g_data_input_stream_read_line_finish_utf8 (G_DATA_INPUT_STREAM (source), result, NULL, &error);
 
   g_clear_handle_id (&self->silence, g_source_remove);
-  if (line == NULL)
+  if (line != NULL)
+    take_line (self, line);
+  /* What a driver prints need not be UTF-8. */
+  if (line != NULL || g_error_matches (error, G_CONVERT_ERROR, G_CONVERT_ERROR_ILLEGAL_SEQUENCE))
     {
-      g_subprocess_wait_async (self->process, NULL, on_end, self);
+      read_line (self);
       return;
     }
-  take_line (self, line);
-  read_line (self);
+  /* It may have closed its output and hang. */
+  watch_silence (self);
+  g_subprocess_wait_async (self->process, NULL, on_end, self);
 }
 
 static void
 read_line (Verify *self)
 {
-  self->silence = g_timeout_add_seconds (SILENCE_S, on_silence, self);
+  watch_silence (self);
   g_data_input_stream_read_line_async (self->lines, G_PRIORITY_DEFAULT, NULL, on_line, self);
 }
 

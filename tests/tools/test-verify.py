@@ -10,6 +10,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -199,6 +200,20 @@ def a_crash():
     tap.contains(found['failures'][0]['message'], 'signal 11')
     tap.equal(found['complete'], True, 'whether the others were tried')
     run('calibrate', '--forget', env=own)
+
+
+@tap.test
+def a_driver_that_prints():
+    """Lines in another encoding than ours: the program is wrapped by one that prints such a line."""
+    folder = tap.path('wrapped')
+    os.makedirs(f'{folder}/tools/verify')
+    own_tool = os.path.realpath(rlx)
+    tool = shutil.copy(own_tool, f'{folder}/tools/rlx')
+    os.symlink(f'{os.path.dirname(os.path.dirname(own_tool))}/rlx-wgpu', f'{folder}/rlx-wgpu')
+    with open(f'{folder}/tools/verify/rlx-verify', 'w', encoding='ascii') as file:
+        file.write(f'#!/bin/sh\nprintf \'caf\\351\\n\'\nexec {os.path.dirname(own_tool)}/verify/rlx-verify "$@"\n')
+    os.chmod(f'{folder}/tools/verify/rlx-verify', 0o755)
+    check_right(parse(tap.run([tool, 'verify', '--json', '--quick', '--only', 'relu'], status=OK, env=own).stdout))
 
 
 @tap.test
