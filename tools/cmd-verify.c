@@ -190,6 +190,17 @@ read_line (Verify *self)
   g_data_input_stream_read_line_async (self->lines, G_PRIORITY_DEFAULT, NULL, on_line, self);
 }
 
+/* The program has the library in it, so its build differs and it does not find what is stored for this one. */
+static void
+add_stored_bans (Verify    *self,
+                 GPtrArray *arguments)
+{
+  g_auto(GStrv) bans = rlx_private_adapter_list_bans (self->adapter);
+
+  for (char **name = bans; *name != NULL; name++)
+    g_ptr_array_add (arguments, g_strdup_printf ("--banned=%s", *name));
+}
+
 static void
 start (Verify *self)
 {
@@ -200,6 +211,7 @@ start (Verify *self)
   if (self->quick)
     g_ptr_array_add (arguments, g_strdup ("--quick"));
   rlx_verify_report_add_arguments (self->report, arguments);
+  add_stored_bans (self, arguments);
   for (char **name = self->names; name != NULL && *name != NULL; name++)
     g_ptr_array_add (arguments, g_strdup (*name));
   g_ptr_array_add (arguments, NULL);
