@@ -15,8 +15,10 @@
 #include "rlx-tool.h"
 #include "rlx-verify-report.h"
 
-/* A case is only silent for so long if its driver hangs: jobs on a device have their own time-out. */
+/* A case is only silent for so long if its driver hangs: jobs on a device have their own time-out. The time is counted in
+ * ticks, so that time for which the processes are stopped (Ctrl-Z) does not count. */
 #define SILENCE_S 300
+#define TICK_S 10
 
 typedef struct
 {
@@ -30,6 +32,7 @@ typedef struct
   GSubprocess *process;     /* NULL between processes */
   GDataInputStream *lines;
   guint silence;            /* source ID */
+  guint n_silent;           /* ticks */
   gboolean hung;
   gboolean interrupted;
   gboolean shows;           /* a progress bar */
@@ -43,6 +46,8 @@ on_silence (gpointer data)
 {
   Verify *self = data;
 
+  if (++self->n_silent < SILENCE_S / TICK_S)
+    return G_SOURCE_CONTINUE;
   self->silence = 0;
   self->hung = TRUE;
   g_subprocess_force_exit (self->process);
@@ -52,7 +57,8 @@ on_silence (gpointer data)
 static void
 watch_silence (Verify *self)
 {
-  self->silence = g_timeout_add_seconds (SILENCE_S, on_silence, self);
+  self->n_silent = 0;
+  self->silence = g_timeout_add_seconds (TICK_S, on_silence, self);
 }
 
 static gboolean
