@@ -19,6 +19,8 @@
  * ticks, so that time for which the processes are stopped (Ctrl-Z) does not count. */
 #define SILENCE_S 300
 #define TICK_S 10
+/* A process that does not end within this time of being killed is stuck in the driver. */
+#define END_S 10
 
 typedef struct
 {
@@ -33,6 +35,7 @@ typedef struct
   GDataInputStream *lines;
   guint silence;            /* source ID */
   guint n_silent;           /* ticks */
+  guint ending;             /* source ID */
   gboolean hung;
   gboolean interrupted;
   gboolean shows;           /* a progress bar */
@@ -40,37 +43,6 @@ typedef struct
 } Verify;
 
 static void start (Verify *self);
-
-static gboolean
-on_silence (gpointer data)
-{
-  Verify *self = data;
-
-  if (++self->n_silent < SILENCE_S / TICK_S)
-    return G_SOURCE_CONTINUE;
-  self->silence = 0;
-  self->hung = TRUE;
-  g_subprocess_force_exit (self->process);
-  return G_SOURCE_REMOVE;
-}
-
-static void
-watch_silence (Verify *self)
-{
-  self->n_silent = 0;
-  self->silence = g_timeout_add_seconds (TICK_S, on_silence, self);
-}
-
-static gboolean
-on_interrupt (gpointer data)
-{
-  Verify *self = data;
-
-  self->interrupted = TRUE;
-  if (self->process != NULL)
-    g_subprocess_force_exit (self->process);
-  return G_SOURCE_CONTINUE;
-}
 
 /* Bans the variant from being selected on this device. */
 static void
@@ -136,6 +108,62 @@ describe_end (Verify *self)
   return g_strdup_printf ("the process ended with the status %d", g_subprocess_get_exit_status (self->process));
 }
 
+static gboolean
+on_stuck (gpointer data)
+{
+  Verify *self = data;
+
+  self->ending = 0;
+  self->problem = g_strdup ("the process cannot be ended");
+  if (self->hung && rlx_verify_report_is_in_case (self->report) && !rlx_verify_report_has_lost (self->report))
+    {
+      g_autofree char *end = describe_end (self);
+
+      add_failure (self, "hang", end);
+    }
+  g_main_loop_quit (self->loop);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+end_process (Verify *self)
+{
+  g_subprocess_force_exit (self->process);
+  if (self->ending == 0)
+    self->ending = g_timeout_add_seconds (END_S, on_stuck, self);
+}
+
+static gboolean
+on_silence (gpointer data)
+{
+  Verify *self = data;
+
+  if (++self->n_silent < SILENCE_S / TICK_S)
+    return G_SOURCE_CONTINUE;
+  self->silence = 0;
+  self->hung = TRUE;
+  end_process (self);
+  return G_SOURCE_REMOVE;
+}
+
+static void
+watch_silence (Verify *self)
+{
+  self->n_silent = 0;
+  self->silence = g_timeout_add_seconds (TICK_S, on_silence, self);
+}
+
+static gboolean
+on_interrupt (gpointer data)
+{
+  Verify *self = data;
+
+  self->interrupted = TRUE;
+  if (self->process != NULL)
+    end_process (self);
+  return G_SOURCE_CONTINUE;
+}
+
 /* A case that crashed its process is not repeated; the remaining ones are run in a new one. */
 static void
 on_end (GObject      *source,
@@ -147,6 +175,7 @@ on_end (GObject      *source,
 
   g_subprocess_wait_finish (G_SUBPROCESS (source), result, NULL);
   g_clear_handle_id (&self->silence, g_source_remove);
+  g_clear_handle_id (&self->ending, g_source_remove);
   end = describe_end (self);
   if (!self->interrupted && !rlx_verify_report_is_complete (self->report))
     {
