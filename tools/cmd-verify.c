@@ -357,6 +357,8 @@ rlx_tool_verify (int    argc,
   self.shows = isatty (STDERR_FILENO) != 0;
   self.report = rlx_verify_report_new (device, names, self.quick);
   verify (&self);
+  if (self.problem == NULL && rlx_verify_report_is_complete (self.report) && rlx_verify_report_is_empty (self.report))
+    self.problem = g_strdup ("there is nothing to try");
   if (self.problem != NULL)
     g_printerr ("%s: %s\n", g_get_prgname (), self.problem);
   right = rlx_verify_report_end (self.report, self.problem);

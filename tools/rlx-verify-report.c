@@ -251,6 +251,12 @@ rlx_verify_report_is_complete (RlxVerifyReport *self)
 }
 
 gboolean
+rlx_verify_report_is_empty (RlxVerifyReport *self)
+{
+  return self->n_cases == 0;
+}
+
+gboolean
 rlx_verify_report_go_on (RlxVerifyReport *self)
 {
   if (self->now != NULL)

@@ -42,6 +42,8 @@ char *            rlx_verify_report_describe_case (RlxVerifyReport *self);
 gboolean          rlx_verify_report_has_lost      (RlxVerifyReport *self);
 double            rlx_verify_report_get_progress  (RlxVerifyReport *self);
 gboolean          rlx_verify_report_is_complete   (RlxVerifyReport *self);
+/* Whether there are no cases. */
+gboolean          rlx_verify_report_is_empty      (RlxVerifyReport *self);
 /* Leaves the case that was begun last; FALSE if none is left. */
 gboolean          rlx_verify_report_go_on         (RlxVerifyReport *self);
 

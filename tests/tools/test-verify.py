@@ -87,6 +87,8 @@ def file():
 def wrong_usage():
     refused('“nothing”', 'verify', '--only', 'relu,nothing', status=USAGE)
     refused('too many', 'verify', 'relu', status=USAGE)
+    done = tap.run([rlx, 'verify', '--json', '--only', 'input'], status=FAILED, env=own)
+    tap.contains(done.stderr, 'nothing to try')
     done = tap.run([rlx, 'verify', '--quick', '--only', 'relu', '-o', tap.path('none/none.json')], status=FAILED, env=own)
     tap.contains(done.stderr, 'none.json')
 
