@@ -349,7 +349,7 @@ rlx_verify_report_print_json (RlxVerifyReport *self)
   rlx_tool_print_json (make_report (self));
 }
 
-/* "rlx-verify-nvidia-geforce-rtx-3060.json" */
+/* "rlx-verify-nvidia-geforce-rtx-3060.json". A report of a part does not replace one of everything. */
 static char *
 make_name (RlxVerifyReport *self)
 {
@@ -362,7 +362,7 @@ make_name (RlxVerifyReport *self)
       g_string_append_c (name, '-');
   if (name->str[name->len - 1] == '-')
     g_string_truncate (name, name->len - 1);
-  g_string_append (name, ".json");
+  g_string_append (name, self->names != NULL || !self->complete ? "-partial.json" : ".json");
   return g_string_free (name, FALSE);
 }
 

@@ -52,7 +52,7 @@ gboolean          rlx_verify_report_end           (RlxVerifyReport *self,
                                                    const char      *problem);
 void              rlx_verify_report_print         (RlxVerifyReport *self);
 void              rlx_verify_report_print_json    (RlxVerifyReport *self);
-/* NULL: a name that tells the adapter. */
+/* NULL: a name that tells the adapter, and whether the report is partial. */
 gboolean          rlx_verify_report_write         (RlxVerifyReport *self,
                                                    const char      *path,
                                                    gboolean         tells);
