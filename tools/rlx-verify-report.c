@@ -481,6 +481,27 @@ print_skipped (RlxVerifyReport *self)
 }
 
 static void
+print_bans (RlxVerifyReport *self)
+{
+  const char *last = NULL;
+
+  for (guint i = 0; i < self->banned->len; i++)
+    g_print ("   %s is not used on this device any more where there is another kernel, until rlx calibrate --forget\n"
+             "     or an update of the library or the driver\n", (char *) g_ptr_array_index (self->banned, i));
+  /* Failures of a case follow each other. */
+  for (guint i = 0; i < self->failures->len; i++)
+    {
+      GVariant *failure = g_ptr_array_index (self->failures, i);
+      const char *op = look_up (failure, "operator");
+
+      if (look_up (failure, "family") != NULL || g_strcmp0 (op, last) == 0)
+        continue;
+      g_print ("   there is no other kernel for %s, so this one is still used\n", op);
+      last = op;
+    }
+}
+
+static void
 print_failures (RlxVerifyReport *self)
 {
   g_print ("   wrong     %u\n", self->failures->len);
@@ -501,8 +522,7 @@ print_failures (RlxVerifyReport *self)
     }
   if (self->failures->len > MAX_PRINTED)
     g_print ("     and %u more, which are in the report\n", self->failures->len - MAX_PRINTED);
-  for (guint i = 0; i < self->banned->len; i++)
-    g_print ("   %s is not used on this device any more, until rlx calibrate --forget\n", (char *) g_ptr_array_index (self->banned, i));
+  print_bans (self);
 }
 
 void

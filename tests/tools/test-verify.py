@@ -148,6 +148,9 @@ def an_operator_without_choice():
     found = verify('--quick', '--only', 'ceil', status=FAILED, env=with_fault(pattern=r'\bceil ?\(', other='floor('))
     tap.check(found['failures'] and {failure['operator'] for failure in found['failures']} == {'ceil'}, f'wrong is {found["failures"]}')
     tap.equal(found['banned'], [], 'the bans')
+    done = tap.run([rlx, 'verify', '--quick', '--only', 'ceil', '-o', tap.path('ceil.json')], status=FAILED,
+                   env={**own, **with_fault(pattern=r'\bceil ?\(', other='floor(')})
+    tap.equal(done.stdout.count('no other kernel for ceil'), 1, 'how often it says that nothing else is there')
 
 
 @tap.test
