@@ -410,6 +410,9 @@ follow_elements (Open    *open,
 {
   gsize from_end = open->n_dims - open->axis, most = 0, n_dims;
 
+  /* There, an attribute can say which axes the second operand has. */
+  if (open->call->opset < 7 && open->call->node->n_inputs > 1)
+    return FALSE;
   for (guint i = 0; i < open->call->node->n_inputs; i++)
     {
       const gint64 *shape = get_shape (open->call, i, &n_dims);
@@ -428,16 +431,27 @@ static gboolean
 follow_first (Open    *open,
               GError **error)
 {
-  gboolean transposed = FALSE;
+  gboolean transposed = FALSE, training = FALSE;
   gint64 axis = 1;
+  gsize n_dims;
 
   if (open->index != 0 || open->axis != 0 || (rlx_map_arg (open->call, "transA") != NULL && !rlx_map_arg_bool (open->call, "transA", FALSE, &transposed, error)) ||
-      (g_str_equal (open->call->node->op, "Flatten") && !rlx_map_arg_int (open->call, "axis", 1, &axis, error)))
+      (g_str_equal (open->call->node->op, "Flatten") && !rlx_map_arg_int (open->call, "axis", 1, &axis, error)) ||
+      (rlx_map_arg (open->call, "training_mode") != NULL && !rlx_map_arg_bool (open->call, "training_mode", FALSE, &training, error)))
     return FALSE;
   for (guint i = 1; i < open->call->node->n_inputs; i++)
     if (get_open (open->call, i) != NULL)
       return FALSE;
-  return !transposed && axis == 1;
+  /* One row for each that there could be, which are not as many as there are. */
+  if (g_str_equal (open->call->node->op, "Gemm"))
+    {
+      const gint64 *shape = get_shape (open->call, 2, &n_dims);
+
+      if (shape != NULL && n_dims > 1 && shape[0] != 1)
+        return FALSE;
+    }
+  /* Training computes moments of all rows, padding included. */
+  return !transposed && !training && axis == 1;
 }
 
 static gboolean
@@ -628,9 +642,11 @@ follow_reshape (Open    *open,
     return FALSE;
   for (gsize i = 1; i < n; i++)
     {
-      if (to[i] < 0 || (to[i] == 0 && i >= n_dims))
+      gint64 size = to[i] == 0 && i < n_dims ? shape[i] : to[i];
+
+      if (to[i] < 0 || (to[i] == 0 && i >= n_dims) || (size > 0 && product > G_MAXINT64 / size))
         return FALSE;
-      product *= to[i] == 0 ? shape[i] : to[i];
+      product *= size;
     }
   return product == rlx_map_product (shape, 1, n_dims);
 }

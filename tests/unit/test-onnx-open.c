@@ -265,6 +265,63 @@ test_refused (void)
     }
 }
 
+/* Padding would be part of the result, or the size of another operand depends on it. */
+static void
+test_padding (void)
+{
+  static const struct
+  {
+    const char *op;
+    const char *inputs;
+    const char *attribute;
+    gint64 value;
+    gint64 opset;
+    gboolean ok;
+  } ends[] = {
+    { "BatchNormalization", "floats ones ones ones ones", "training_mode", 1, 17, FALSE },
+    { "BatchNormalization", "floats ones ones ones ones", "training_mode", 0, 17, TRUE },
+    { "Gemm", "floats one many", "transB", 0, 17, FALSE },
+    { "Gemm", "floats one one", "transB", 0, 17, TRUE },
+    { "Add", "floats ones", "axis", 0, 6, FALSE },
+    { "Reshape", "floats huge", NULL, 0, 17, FALSE },
+  };
+  const gint64 sizes[] = { 6, 1, 1 };
+  const float numbers[6] = { 1, 1, 1, 1, 1, 1 };
+
+  for (guint i = 0; i < G_N_ELEMENTS (ends); i++)
+    {
+      GByteArray *graph = g_byte_array_new ();
+      g_autoptr(GBytes) file = NULL;
+      g_autoptr(RlxModel) model = NULL;
+      g_autoptr(RlxGraph) built = NULL;
+      g_autoptr(GError) error = NULL;
+
+      onnx_add_input (graph, "x", FLOAT, "6");
+      onnx_add_output (graph, "y", FLOAT, "?");
+      onnx_add_tensor (graph, onnx_tensor ("many", FLOAT, sizes, 2, numbers, sizeof numbers));
+      onnx_add_tensor (graph, onnx_tensor ("one", FLOAT, sizes + 1, 2, numbers, sizeof (float)));
+      onnx_add_tensor (graph, onnx_tensor ("ones", FLOAT, sizes + 1, 1, numbers, sizeof (float)));
+      INTS (graph, "huge", -1, G_GINT64_CONSTANT (1) << 32, G_GINT64_CONSTANT (1) << 32);
+      onnx_add_node (graph, "NonZero", "x", "places", NULL);
+      onnx_add_node (graph, "Transpose", "places", "rows", NULL);
+      onnx_add_node (graph, "Cast", "rows", "floats", onnx_attr ("to", g_variant_new_int64 (FLOAT)), NULL);
+      onnx_add_node (graph, ends[i].op, ends[i].inputs, "y",
+                     ends[i].attribute != NULL ? onnx_attr (ends[i].attribute, g_variant_new_int64 (ends[i].value)) : NULL, NULL);
+      file = onnx_finish (onnx_model (graph, ends[i].opset));
+      model = rlx_model_new_from_bytes (file, &error);
+      g_assert_no_error (error);
+      built = rlx_model_build (model, NULL, NULL, &error);
+      if (ends[i].ok)
+        {
+          g_assert_no_error (error);
+          continue;
+        }
+      g_assert_null (built);
+      g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_UNSUPPORTED);
+      g_assert_nonnull (strstr (error->message, "depends on data"));
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -276,6 +333,7 @@ main (int    argc,
   g_test_add_func ("/open/detector", test_detector);
   g_test_add_func ("/open/loop", test_loop);
   g_test_add_func ("/open/refused", test_refused);
+  g_test_add_func ("/open/padding", test_padding);
 
   return g_test_run ();
 }
