@@ -160,16 +160,37 @@ rlx_onnx_map_non_zero (RlxMapCall *call,
   return return_open (call, 0, rlx_map_cast (call, places, RLX_DATA_TYPE_I64, error), count, 1);
 }
 
+/* The indices of conditions that are set, if they are known. */
+static RlxNode *
+add_places (RlxMapCall *call,
+            gint64     *n_conditions,
+            GError    **error)
+{
+  gsize n;
+  g_autofree gint64 *places = rlx_map_input_ints (call, 1, &n, error);
+  g_autoptr(RlxTensor) tensor = NULL;
+  gint64 n_places = 0;
+
+  *n_conditions = (gint64) n;
+  if (places == NULL)
+    return NULL;
+  for (gsize i = 0; i < n; i++)
+    if (places[i] != 0)
+      places[n_places++] = (gint64) i;
+  tensor = rlx_tensor_new_from_ints (RLX_DATA_TYPE_I64, &n_places, 1, places, (gsize) n_places, error);
+  return tensor != NULL ? rlx_map_constant (call, tensor, error) : NULL;
+}
+
 gboolean
 rlx_onnx_map_compress (RlxMapCall *call,
                        GError    **error)
 {
-  RlxNode *node = rlx_map_input (call, 0, FALSE, error), *flags = node != NULL ? rlx_map_input (call, 1, FALSE, error) : NULL, *count = NULL, *places;
+  RlxNode *node = rlx_map_input (call, 0, FALSE, error), *flags = NULL, *count = NULL, *places = NULL;
   gint64 axis = 0, n;
   const gint64 *shape;
   gsize at, n_dims;
 
-  if (flags == NULL || !rlx_map_arg_int (call, "axis", 0, &axis, error))
+  if (node == NULL || !rlx_map_arg_int (call, "axis", 0, &axis, error))
     return FALSE;
   /* Without an axis, all elements are considered. */
   if (rlx_map_arg (call, "axis") == NULL && (node = flatten (call, node, error)) == NULL)
@@ -177,14 +198,28 @@ rlx_onnx_map_compress (RlxMapCall *call,
   shape = rlx_node_get_shape (node, &n_dims);
   if (n_dims == 0 || !rlx_map_normalise_axis (call, axis, n_dims, n_dims - 1, &at, error))
     return FALSE;
-  n = rlx_node_get_n_dims (flags) == 1 ? rlx_node_get_shape (flags, NULL)[0] : -1;
+  if (rlx_map_is_known (call, 1))
+    {
+      if ((places = add_places (call, &n, error)) == NULL)
+        return FALSE;
+    }
+  else
+    {
+      if ((flags = rlx_map_input (call, 1, FALSE, error)) == NULL)
+        return FALSE;
+      n = rlx_node_get_n_dims (flags) == 1 ? rlx_node_get_shape (flags, NULL)[0] : -1;
+    }
   if (n < 0 || n > shape[at])
     return rlx_map_refused (error, "there are %" G_GINT64_FORMAT " conditions for %" G_GINT64_FORMAT " elements", n, shape[at]);
-  flags = rlx_map_cast (call, flags, RLX_DATA_TYPE_BOOL, error);
-  places = flags != NULL ? find_set (call, flags, &count, error) : NULL;
-  return places != NULL &&
-         return_open (call, 0, rlx_map_op2 (call, "gather", node, places, rlx_map_attrs ("axis", g_variant_new_int64 ((gint64) at), NULL), error),
-                      count, (guint) at);
+  if (places == NULL)
+    {
+      flags = rlx_map_cast (call, flags, RLX_DATA_TYPE_BOOL, error);
+      places = flags != NULL ? find_set (call, flags, &count, error) : NULL;
+    }
+  if (places == NULL)
+    return FALSE;
+  node = rlx_map_op2 (call, "gather", node, places, rlx_map_attrs ("axis", g_variant_new_int64 ((gint64) at), NULL), error);
+  return count != NULL ? return_open (call, 0, node, count, (guint) at) : rlx_map_return (call, 0, node);
 }
 
 /* A scalar input, which may be absent. */
@@ -811,7 +846,7 @@ rlx_map_call_open (RlxMapCall *call,
           g_propagate_error (error, local);
           return FALSE;
         }
-      rlx_import_need (call->import, open.value);
+      rlx_import_need (call->import, &(RlxMapValue) { .node = open.value->count });
       return rlx_map_unsupported (error, "dimension %u of its input %u depends on data, and it needs to know that size", axis, open.index);
     }
   if (!rlx_map_call (call, error))

@@ -138,6 +138,55 @@ test_compress (void)
   g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
 }
 
+/* Known conditions tell the size; a session asks for them, and for nothing else, if an operator needs it. */
+static void
+test_known_conditions (void)
+{
+  for (guint given = 0; given < 2; given++)
+    {
+      GByteArray *graph = g_byte_array_new ();
+      g_autoptr(RlxModel) model = NULL;
+      g_autoptr(RlxSession) session = NULL;
+      g_autoptr(RlxGraph) built = NULL;
+      g_autoptr(GError) error = NULL;
+      g_auto(GStrv) names = NULL;
+      const gint64 n = 3;
+
+      onnx_add_input (graph, "x", FLOAT, "3");
+      if (given)
+        onnx_add_input (graph, "conditions", BOOL, "3");
+      else
+        onnx_add_tensor (graph, onnx_tensor ("conditions", BOOL, &n, 1, (const guint8[]) { 1, 0, 1 }, 3));
+      onnx_add_output (graph, "y", FLOAT, "?");
+      INTS (graph, "zero", 0);
+      onnx_add_node (graph, "Compress", "x conditions", "kept", onnx_attr ("axis", g_variant_new_int64 (0)), NULL);
+      onnx_add_node (graph, "CumSum", "kept zero", "y", NULL);
+      model = load (graph);
+      if (!given)
+        {
+          built = rlx_model_build (model, NULL, NULL, &error);
+          g_assert_no_error (error);
+          names = rlx_graph_dup_output_names (built);
+          g_assert_cmpstrv (names, ((const char *[]) { "y", NULL }));
+        }
+      if (rlx_test_device () == NULL)
+        continue;
+      session = rlx_session_new (model, rlx_test_device (), NULL);
+      for (guint i = 0; i < 2; i++)
+        {
+          g_autoptr(RlxTensor) x = rlx_test_tensor ("f32[3]", i == 0 ? NUMBERS (1, 2, 4) : NUMBERS (8, 2, 16));
+          g_autoptr(RlxTensor) conditions = rlx_test_tensor ("bool[3]", NUMBERS (1, 0, 1));
+          RlxTensor *inputs[] = { x, conditions };
+          const char *given_names[] = { "x", given ? "conditions" : NULL, NULL };
+          g_auto(RlxTensors) outputs = rlx_session_run (session, given_names, inputs, 1 + given, NULL, NULL, &error);
+
+          g_assert_no_error (error);
+          rlx_test_compare ("y", outputs[0], "f32[2]", i == 0 ? NUMBERS (1, 5) : NUMBERS (8, 24), 0, 0);
+        }
+      g_assert_cmpuint (rlx_session_get_n_executables (session), ==, 1);
+    }
+}
+
 /* The end of a detector: indices, and the boxes that they select. */
 static void
 test_detector (void)
@@ -330,6 +379,7 @@ main (int    argc,
 
   g_test_add_func ("/open/non-zero", test_non_zero);
   g_test_add_func ("/open/compress", test_compress);
+  g_test_add_func ("/open/known-conditions", test_known_conditions);
   g_test_add_func ("/open/detector", test_detector);
   g_test_add_func ("/open/loop", test_loop);
   g_test_add_func ("/open/refused", test_refused);
