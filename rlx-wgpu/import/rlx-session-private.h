@@ -96,6 +96,13 @@ RlxTensor *   rlx_session_resize       (RlxTensor          *tensor,
 /* Whether the model has that output. */
 gboolean      rlx_session_has_output   (RlxSession         *self,
                                         const char         *name);
+/* One of @outputs without padding. It stays on the device if there is none. */
+RlxTensor *   rlx_session_cut          (RlxSession         *self,
+                                        const char *const  *names,
+                                        RlxTensor         **outputs,
+                                        guint               index,
+                                        GCancellable       *cancellable,
+                                        GError            **error);
 /* Those of @outputs that the session returns, without padding; terminated by NULL. */
 RlxTensor **  rlx_session_take_outputs (RlxSession         *self,
                                         RlxExecutable      *executable,

@@ -592,6 +592,29 @@ keep (RlxSession     *self,
     }
 }
 
+/* The next run must not take padding for elements. */
+static gboolean
+cut_states (RlxSession     *self,
+            RlxSessionCall *call,
+            RlxTensor     **outputs,
+            GCancellable   *cancellable,
+            GError        **error)
+{
+  const char *const *names = rlx_executable_get_output_names (call->executable);
+
+  for (guint i = 0; names[i] != NULL; i++)
+    if (find_by_output (self, names[i]) != NULL)
+      {
+        RlxTensor *tensor = rlx_session_cut (self, names, outputs, i, cancellable, error);
+
+        if (tensor == NULL)
+          return FALSE;
+        g_object_unref (outputs[i]);
+        outputs[i] = tensor;
+      }
+  return TRUE;
+}
+
 static RlxTensor **
 run_locked (RlxSession        *self,
             const char *const *names,
@@ -616,7 +639,7 @@ run_locked (RlxSession        *self,
     g_ptr_array_add (used, g_hash_table_lookup (call.tensors, wanted[i]));
   /* A run that can be cancelled has succeeded when it returns, which the states rely on. */
   outputs = rlx_executable_run_on_device (call.executable, (RlxTensor **) used->pdata, used->len, NULL, own, error);
-  if (outputs == NULL)
+  if (outputs == NULL || !cut_states (self, &call, outputs, cancellable, error))
     return NULL;
   keep (self, &call, outputs);
   return rlx_session_take_outputs (self, call.executable, outputs, n_outputs, cancellable, error);

@@ -85,16 +85,16 @@ rlx_session_has_output (RlxSession *self,
   return FALSE;
 }
 
-/* Output @name without padding: if its size depends on data, further outputs named NAME.AXIS have the sizes. */
-static RlxTensor *
-cut (RlxSession        *self,
-     const char        *name,
-     const char *const *names,
-     RlxTensor        **outputs,
-     RlxTensor         *output,
-     GCancellable      *cancellable,
-     GError           **error)
+/* If the size of output NAME depends on data, further outputs named NAME.AXIS have the sizes. */
+RlxTensor *
+rlx_session_cut (RlxSession        *self,
+                 const char *const *names,
+                 RlxTensor        **outputs,
+                 guint              index,
+                 GCancellable      *cancellable,
+                 GError           **error)
 {
+  const char *name = names[index];
   gsize length = strlen (name);
 
   for (guint i = 0; names[i] != NULL; i++)
@@ -108,9 +108,9 @@ cut (RlxSession        *self,
         continue;
       if (!rlx_tensor_fetch (outputs[i], cancellable, error) || (size = rlx_tensor_to_ints (outputs[i], &n, error)) == NULL)
         return NULL;
-      return rlx_session_resize (output, (guint) axis, size[0], error);
+      return rlx_session_resize (outputs[index], (guint) axis, size[0], error);
     }
-  return rlx_tensor_fetch (output, cancellable, error) ? g_object_ref (output) : NULL;
+  return g_object_ref (outputs[index]);
 }
 
 RlxTensor **
@@ -128,11 +128,11 @@ rlx_session_take_outputs (RlxSession    *self,
     for (guint j = 0; names[j] != NULL; j++)
       if (g_str_equal (names[j], self->output_names[i]))
         {
-          RlxTensor *tensor = cut (self, names[j], names, outputs, outputs[j], cancellable, error);
+          g_autoptr(RlxTensor) tensor = rlx_session_cut (self, names, outputs, j, cancellable, error);
 
-          if (tensor == NULL)
+          if (tensor == NULL || !rlx_tensor_fetch (tensor, cancellable, error))
             return NULL;
-          g_ptr_array_add (taken, tensor);
+          g_ptr_array_add (taken, g_steal_pointer (&tensor));
         }
   if (n_outputs != NULL)
     *n_outputs = taken->len;

@@ -187,6 +187,35 @@ test_known_conditions (void)
     }
 }
 
+/* What a session keeps for its next run has no padding either. */
+static void
+test_state (void)
+{
+  GByteArray *graph = g_byte_array_new ();
+  g_autoptr(RlxModel) model = NULL;
+  g_autoptr(RlxSession) session = NULL;
+  g_autoptr(GError) error = NULL;
+
+  if (rlx_test_device () == NULL)
+    return;
+
+  onnx_add_input (graph, "x", FLOAT, "4");
+  onnx_add_input (graph, "before", FLOAT, "n");
+  onnx_add_output (graph, "y", FLOAT, "n");
+  onnx_add_output (graph, "kept", FLOAT, "?");
+  onnx_add_node (graph, "Neg", "before", "y", NULL);
+  onnx_add_node (graph, "Cast", "x", "conditions", onnx_attr ("to", g_variant_new_int64 (BOOL)), NULL);
+  onnx_add_node (graph, "Compress", "x conditions", "kept", onnx_attr ("axis", g_variant_new_int64 (0)), NULL);
+  model = load (graph);
+  session = rlx_session_new (model, rlx_test_device (), NULL);
+  rlx_session_set_max_rows (session, 0);
+  rlx_session_add_state (session, "before", "kept", &error);
+  g_assert_no_error (error);
+  check (session, "f32[4]", NUMBERS (0, 5, 0, 7), 0, "f32[0]", NULL);
+  check (session, "f32[4]", NUMBERS (1, 2, 0, 3), 0, "f32[2]", NUMBERS (-5, -7));
+  check (session, "f32[4]", NUMBERS (1, 2, 3, 4), 0, "f32[3]", NUMBERS (-1, -2, -3));
+}
+
 /* The end of a detector: indices, and the boxes that they select. */
 static void
 test_detector (void)
@@ -380,6 +409,7 @@ main (int    argc,
   g_test_add_func ("/open/non-zero", test_non_zero);
   g_test_add_func ("/open/compress", test_compress);
   g_test_add_func ("/open/known-conditions", test_known_conditions);
+  g_test_add_func ("/open/state", test_state);
   g_test_add_func ("/open/detector", test_detector);
   g_test_add_func ("/open/loop", test_loop);
   g_test_add_func ("/open/refused", test_refused);
