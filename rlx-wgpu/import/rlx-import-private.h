@@ -16,6 +16,7 @@ G_BEGIN_DECLS
 #define RLX_IMPORT_MAX_DEPTH 64          /* nesting of bodies and functions */
 #define RLX_IMPORT_MAX_REASONS 16        /* in one message */
 #define RLX_IMPORT_MAX_FOLDED 65536      /* elements that the host computes */
+#define RLX_IMPORT_MAX_FLAGS (1 << 24)   /* of which data says how many are set */
 #define RLX_IMPORT_MAX_OPSET 28
 
 /* Shared by several imports of one model. */

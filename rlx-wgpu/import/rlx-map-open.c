@@ -60,6 +60,14 @@ find_set (RlxMapCall *call,
   g_autoptr(GBytes) data = NULL;
   RlxNode *ones, *sums, *inputs[3];
 
+  /* The graph gets constants of as many elements. */
+  if (n > RLX_IMPORT_MAX_FLAGS)
+    {
+      g_set_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT,
+                   "“%s” depends on which of %" G_GINT64_FORMAT " elements data selects, more than %d",
+                   rlx_map_wants_output (call, 0) ? call->node->outputs[0] : "", n, RLX_IMPORT_MAX_FLAGS);
+      return NULL;
+    }
   ones = rlx_map_cast (call, flags, RLX_DATA_TYPE_I32, error);
   if (ones == NULL)
     return NULL;

@@ -425,9 +425,11 @@ add_bytes (RlxBuilder *b,
            gint64      value,
            gint64      n)
 {
-  guint8 *values = g_malloc ((gsize) n + 1);
-  g_autoptr(GBytes) bytes = g_bytes_new_take (values, (gsize) n);
+  guint8 *values = g_try_malloc ((gsize) n + 1);
+  g_autoptr(GBytes) bytes = g_bytes_new_take (values, values != NULL ? (gsize) n : 0);
 
+  if (values == NULL)
+    return NULL;
   memset (values, (int) (guint8) value, (gsize) n);
   return rlx_build_constant (b, rlx_tensor_new_from_bytes (data_type, &n, 1, bytes, NULL));
 }

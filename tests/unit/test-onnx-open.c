@@ -400,6 +400,30 @@ test_padding (void)
     }
 }
 
+/* What is allocated does not depend on how large a file says its inputs are. */
+static void
+test_limit (void)
+{
+  static const char *const ops[] = { "NonZero", "Unique" };
+
+  for (guint i = 0; i < G_N_ELEMENTS (ops); i++)
+    {
+      GByteArray *graph = g_byte_array_new ();
+      g_autoptr(RlxModel) model = NULL;
+      g_autoptr(RlxGraph) built = NULL;
+      g_autoptr(GError) error = NULL;
+
+      onnx_add_input (graph, "x", FLOAT, "16777217");
+      onnx_add_output (graph, "y", i == 0 ? INT64 : FLOAT, "?");
+      onnx_add_node (graph, ops[i], "x", "y", NULL);
+      model = load (graph);
+      built = rlx_model_build (model, NULL, NULL, &error);
+      g_assert_null (built);
+      g_assert_error (error, RLX_MODEL_ERROR, RLX_MODEL_ERROR_LIMIT);
+      g_assert_nonnull (strstr (error->message, "“y” depends on which of 16777217 elements data selects, more than 16777216"));
+    }
+}
+
 int
 main (int    argc,
       char **argv)
@@ -414,6 +438,7 @@ main (int    argc,
   g_test_add_func ("/open/loop", test_loop);
   g_test_add_func ("/open/refused", test_refused);
   g_test_add_func ("/open/padding", test_padding);
+  g_test_add_func ("/open/limit", test_limit);
 
   return g_test_run ();
 }
