@@ -294,7 +294,7 @@ rlx_map_is_known (RlxMapCall *call,
 {
   RlxMapValue *value = rlx_map_has_input (call, index) ? rlx_scope_get (call->scope, call->node->inputs[index]) : NULL;
 
-  return value != NULL && rlx_map_value_is_known (value);
+  return value != NULL && value->count == NULL && rlx_map_value_is_known (value);
 }
 
 RlxTensor *
@@ -306,9 +306,10 @@ rlx_map_input_value (RlxMapCall *call,
 
   if (value == NULL)
     return NULL;
-  if (!rlx_map_value_is_known (value))
+  /* Known elements may include padding. */
+  if (value->count != NULL || !rlx_map_value_is_known (value))
     {
-      rlx_import_need (call->import, value);
+      rlx_import_need (call->import, value->count != NULL ? &(RlxMapValue) { .node = value->count } : value);
       rlx_map_unsupported (error, "input %u determines shapes or loop counts, but is computed from data: “%s”", index, call->node->inputs[index]);
       return NULL;
     }
