@@ -16,7 +16,9 @@ fn main (@builtin(workgroup_id) wid: vec3<u32>,
 
   var low = 0.0;
   var high = 0.0;
-  for (var i = group * $(WG)u + lane; i < p.n; i += p.parts * $(WG)u) {
+  let stride = p.parts * $(WG)u;
+  // without wrapping around at the end
+  for (var i = group * $(WG)u + lane; i < p.n; i += min (stride, p.n - i)) {
     let x = f32 (load_x (i));
     low = op_min (low, x);
     high = op_max (high, x);
