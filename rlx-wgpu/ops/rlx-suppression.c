@@ -11,6 +11,7 @@
 /* Operations per pair of boxes, and the limit of a step: one that takes seconds may be mistaken for a hang. */
 #define OPERATIONS 20
 #define MAX_WORK 1e10
+#define MAX_STEPS 4096
 
 gboolean
 rlx_non_max_suppression_infer (RlxOpCall                       *call,
@@ -57,6 +58,14 @@ rlx_non_max_suppression_lower (RlxLower        *lower,
   flags.data_type = RLX_DATA_TYPE_I32;
   alive = rlx_lower_temporary (lower, &flags);
   at_once = (guint64) CLAMP (MAX_WORK / OPERATIONS / (double) n / (double) rows, 1, (double) keep);
+  if (rlx_divide_up (keep, at_once) > MAX_STEPS)
+    {
+      g_set_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT,
+                   "%s of %" G_GUINT64_FORMAT " boxes for %" G_GUINT64_FORMAT " classes in all, up to %" G_GUINT64_FORMAT
+                   " each, takes %" G_GUINT64_FORMAT " steps, more than %d",
+                   node->op->name, n, rows, keep, rlx_divide_up (keep, at_once), MAX_STEPS);
+      return FALSE;
+    }
   for (guint64 first = 0; first < keep; first += at_once)
     {
       guint64 count = MIN (at_once, keep - first);

@@ -312,6 +312,25 @@ test_boxes (void)
   g_object_unref (inputs[1]);
 }
 
+/* More boxes than steps of limited length can go through. */
+static void
+test_too_many_boxes (void)
+{
+  const gint64 n = 2000000;
+  g_autoptr(RlxGraph) graph = rlx_graph_new ();
+  g_autoptr(GError) error = NULL;
+  g_autoptr(GVariant) plan = NULL;
+  RlxNode *boxes = rlx_graph_input (graph, "boxes", RLX_DATA_TYPE_F32, (gint64[]) { 1, n, 4 }, 3, NULL);
+  RlxNode *scores = rlx_graph_input (graph, "scores", RLX_DATA_TYPE_F32, (gint64[]) { 1, 1, n }, 3, NULL);
+
+  rlx_graph_output (graph, "y", rlx_node_non_max_suppression (boxes, scores, n, NULL, &error), NULL);
+  g_assert_no_error (error);
+  plan = rlx_graph_plan_for (graph, "lavapipe", NULL, &error);
+  g_assert_null (plan);
+  g_assert_error (error, RLX_COMPILE_ERROR, RLX_COMPILE_ERROR_LIMIT);
+  g_assert_nonnull (strstr (error->message, "takes 8000 steps, more than 4096"));
+}
+
 /* Realistic numbers of points, compared with some rows computed here. */
 static void
 test_many (void)
@@ -413,6 +432,7 @@ main (int   argc,
   g_test_add_data_func ("/neighbours/deepseek-packed", &deepseek, test_packed_layer);
   g_test_add_func ("/neighbours/values", test_values);
   g_test_add_func ("/neighbours/boxes", test_boxes);
+  g_test_add_func ("/neighbours/too-many-boxes", test_too_many_boxes);
   g_test_add_func ("/neighbours/many", test_many);
   g_test_add_func ("/neighbours/rules", test_rules);
 
