@@ -437,7 +437,7 @@ read_tensor (RlxCursor   *cursor,
   if (offset % alignment != 0)
     return rlx_weights_fail (error, RLX_WEIGHTS_ERROR_PARSE, offset_at,
                              "the offset of a tensor is %" G_GUINT64_FORMAT ", not a multiple of the alignment, %u", offset, alignment);
-  /* Relative to the data for now. */
+  /* Relative to the data section, until place_tensors() adds where that begins. */
   record->offset = offset;
   record->length = length;
   return TRUE;
